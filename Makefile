@@ -3,20 +3,24 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-WORKERS ?= 3
+# Tests that run nodes mostly wait, so two cores keep more than two of them busy.
+WORKERS ?= 5
 ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The distribution was called windlass before; an environment must not have both.
 RENAMED := @$(PIP) uninstall --quiet --yes windlass 2>/dev/null || true
+# The compiler that checks the types of the dashboard's scripts; its version is in $(TYPES)/package-lock.json.
+TYPES := tests/browser/types
+TYPESCRIPT := build/typescript
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel docs test check format bench bench-autoscale bench-recovery compare soak chaos model postgres-versions lock clean
+.PHONY: help demo wheel docs test check check-js format audit sbom bench bench-autoscale bench-recovery bench-scale compare soak chaos model postgres-versions lock clean
 
 help: ## Print this list.
-	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=3]'
+	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12] [VENV=.venv] [WORKERS=5]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.runtime ## Run the demonstration on SQLite; installs the runtime dependencies only.
@@ -37,10 +41,28 @@ check: $(VENV)/.dev ## Lint, formatting, types, direction of imports.
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
+	$(MAKE) --no-print-directory check-js
+
+# A machine without npm or without a network can still check everything else.
+check-js: ## Check the types of the dashboard's scripts with TypeScript, which npm installs into build/.
+	@mkdir -p $(TYPESCRIPT); \
+	if ! command -v npm >/dev/null; then \
+		echo "note: npm is not installed: skipped the types of the dashboard's scripts"; \
+	elif ! $(MAKE) $(TYPESCRIPT)/.installed >$(TYPESCRIPT)/install.log 2>&1; then \
+		echo "note: npm cannot install TypeScript (see $(TYPESCRIPT)/install.log): skipped the types of the dashboard's scripts"; \
+	else \
+		echo "tsc --project $(TYPES)" && $(TYPESCRIPT)/node_modules/.bin/tsc --project $(TYPES); \
+	fi
 
 format: $(VENV)/.dev ## Format, and repair what lint can repair by itself.
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+
+audit: $(VENV)/.dev ## Check locks, installed files, licenses and known faults; without a network, pip-audit is left out.
+	$(BIN)/python -m tools.audit
+
+sbom: $(VENV)/.dev ## Write a bill of materials (CycloneDX) of the package and its extras to build/sbom.json.
+	$(BIN)/python -m tools.sbom build/sbom.json
 
 bench: $(VENV)/.dev ## Measure CPU time per task of the stores alone; ARGS go to the benchmark.
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -48,8 +70,11 @@ bench: $(VENV)/.dev ## Measure CPU time per task of the stores alone; ARGS go to
 bench-autoscale: $(VENV)/.dev ## Compare the autoscaler with models of others in simulated time; ARGS="--traces FOLDER".
 	$(BIN)/python -m benchmarks.autoscale --deciders all --jobs $(WORKERS) $(ARGS)
 
-bench-recovery: $(VENV)/.dev ## Measure how long tasks wait after a worker, a node or PostgreSQL dies; ARGS="--trials 50".
+bench-recovery: $(VENV)/.dev ## Measure how long tasks wait after a worker, a node, PostgreSQL or the server dies; ARGS="--trials 50".
 	$(BIN)/python -m benchmarks.recovery $(ARGS)
+
+bench-scale: $(VENV)/.dev ## Measure graphs of ten thousand to a million tasks; ARGS="--node", ARGS="--only cascades", ARGS="--dags FOLDER".
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 compare: $(VENV)/.dev ## Compare Windlass with the peers that are installed (requirements/peers.txt): CPU time per task, rates, times.
 	$(BIN)/python -m benchmarks.cpu $(ARGS)
@@ -99,3 +124,9 @@ $(VENV)/.dev: requirements/dev.txt requirements/runtime.txt pyproject.toml | $(B
 	$(RENAMED)
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $(VENV)/.runtime $@
+
+# From the lock and nothing else; the lock names hashes but no hosts, so that any registry will do.
+$(TYPESCRIPT)/.installed: $(TYPES)/package.json $(TYPES)/package-lock.json
+	cp $^ $(TYPESCRIPT)
+	npm ci --prefix $(TYPESCRIPT) --no-audit --no-fund --fetch-retries=1 --fetch-timeout=30000
+	@touch $@

@@ -1,8 +1,9 @@
 """Measures how long tasks wait after something dies: `make bench-recovery ARGS="--trials 50 --only worker,node"`.
 
 Each trial starts one task that sleeps, breaks what runs it, and measures until another attempt of the same task begins
-(for the database: from the moment when it answers again). Times come from the handlers, on the clock that all processes
-of a machine share.
+(for the database: from the moment when it answers again). When the server is killed, a supervisor starts it again, and
+one trial measures until a repeated submit is acknowledged, another until a worker that speaks HTTP runs a task. Times
+come from the handlers, on the clock that all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,13 +25,18 @@ from typing import Any
 import psutil
 
 from tests.e2e import shop
+from tests.support.http_client import HttpClient, Unanswered
+from tests.support.http_processes import HttpWorkerProcess, ServerProcess, Supervisor
 from tests.support.nodes import NodeProcess, read_effects
 from tests.support.processes import until
 from tests.support.proxy import Proxy
 from tests.support.servers import PostgresServer
+from windlass.core.task import NewTask
 from windlass.wiring import open_store
 
 PATIENCE = 60.0
+REMOTE = "remote"
+"""The queue of the worker that speaks HTTP."""
 
 
 class Bench:
@@ -37,6 +44,8 @@ class Bench:
 
     def __init__(self, folder: Path, ttl: float) -> None:
         self.ttl = ttl
+        self._folder = folder
+        self._http: ServerProcess | None = None
         self.effects = folder / "effects.jsonl"
         self._stack = ExitStack()
         self.server = PostgresServer()
@@ -61,6 +70,32 @@ class Bench:
             node = NodeProcess(url, self.effects, "-n", "1", "--session-ttl", f"{self.ttl:g}s")
             self._stack.enter_context(node).await_workers()
             self.nodes.append(node)
+
+    def start_http(self) -> ServerProcess:
+        """Start a server with one worker that speaks HTTP, and a supervisor for both, unless they run."""
+        if self._http is None:
+            server = self._stack.enter_context(ServerProcess(self.url, self._folder / "server.log"))
+            server.await_ready()
+            worker = HttpWorkerProcess(
+                server.address,
+                "",
+                self._folder / "http-worker.log",
+                "http-worker",
+                REMOTE,
+                self.ttl,
+                "benchmarks.remote_handlers:HANDLERS",
+                WINDLASS_EFFECTS=str(self.effects),
+            )
+            self._stack.enter_context(worker)
+            self._stack.enter_context(Supervisor([server, worker]))
+            self._http = server
+            self.await_runs(self.submit_remote(), 1)
+        return self._http
+
+    def submit_remote(self) -> str:
+        """Submit a task for the worker that speaks HTTP, past the server. Return its id."""
+        [receipt] = self._store.submit([NewTask(handler="begin", queue=REMOTE)])
+        return str(receipt.id)
 
     def stop_nodes(self) -> None:
         """Drain every node."""
@@ -142,6 +177,28 @@ def kill_postgres(bench: Bench) -> float:
     return max(0.0, bench.await_runs(waiting, 1)[0]["at"] - answered)
 
 
+def kill_server(bench: Bench) -> float:
+    """Kill the server, and repeat a submit with the same key until it is acknowledged."""
+    server = bench.start_http()
+    client, task = HttpClient(server.address), {"handler": "begin", "queue": REMOTE, "key": uuid.uuid4().hex}
+    killed = time.monotonic()
+    server.kill()
+    while True:
+        try:
+            client.call("POST", "/tasks?unchecked=true", task)
+            return time.monotonic() - killed
+        except Unanswered:
+            time.sleep(0.01)
+
+
+def kill_server_of_worker(bench: Bench) -> float:
+    """Kill the server of a worker that speaks HTTP, and measure until the worker runs a task again."""
+    server = bench.start_http()
+    killed = time.monotonic()
+    server.kill()
+    return bench.await_runs(bench.submit_remote(), 1)[0]["at"] - killed
+
+
 def holder(bench: Bench, pid: int) -> NodeProcess:
     """Return the node whose worker has this process id."""
     parents = {parent.pid for parent in psutil.Process(pid).parents()}
@@ -154,6 +211,8 @@ TRIALS: dict[str, tuple[Callable[[Bench], float], str]] = {
     "pause": (pause_node, "TTL + 2 s"),
     "partition": (partition, "TTL + 2 s"),
     "postgres": (kill_postgres, "5 s"),
+    "server": (kill_server, "5 s"),
+    "server of a worker": (kill_server_of_worker, "5 s"),
 }
 
 

@@ -21,7 +21,7 @@ from windlass.events import Events
 from windlass.worker.connection import WorkerLink
 from windlass.worker.log_format import LogOptions
 from windlass.worker.tickets import EXIT_TICKET
-from windlass.worker.wire import Fork, encode_run
+from windlass.worker.wire import Done, Fork, encode_run
 from windlass.worker.worker import Worker
 from windlass.worker.worker_main import run_worker
 
@@ -97,11 +97,11 @@ class Driver:
         return used
 
     def _receive(self) -> int:
-        """Wait for reports, and return their number."""
+        """Wait for reports, and return the number of tasks that have ended."""
         self._poll.poll()
         ends, _ = self._link.ends.receive()
         messages, _ = self._link.control.receive()
-        return len(ends) + len(messages)
+        return len(ends) + sum(isinstance(message, Done) for message in messages)
 
     def _run_worker(self) -> None:
         status = 1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.context import Cancelled, Context, GiveUp, RetryIn, SoftTimeout, current
     from windlass.client.handle import Handle
     from windlass.client.handlers import Handler
-    from windlass.client.inspection_views import DeadGroup, PoolInfo, QueueInfo
+    from windlass.client.inspection_views import DeadGroup, NodeInfo, PoolInfo, QueueInfo, WorkerInfo
     from windlass.client.more_steps import MoreSteps, more_steps
     from windlass.client.schedules import Schedule
     from windlass.client.step_builder import Step
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         InvalidFilter,
         InvalidPayload,
         InvalidTask,
+        KeyBusy,
         KeyConflict,
         NotAllowed,
         QueueFull,
@@ -88,9 +89,11 @@ __all__ = [
     "InvalidFilter",
     "InvalidPayload",
     "InvalidTask",
+    "KeyBusy",
     "KeyConflict",
     "MoreSteps",
     "NewTask",
+    "NodeInfo",
     "NotAllowed",
     "OnFailure",
     "PoolInfo",
@@ -124,6 +127,7 @@ __all__ = [
     "UnknownTask",
     "Why",
     "WindlassError",
+    "WorkerInfo",
     "WorkerNode",
     "Workflow",
     "current",

@@ -25,6 +25,7 @@ class CallLimits:
 
 class _Current(threading.local):
     limits: CallLimits | None = None
+    lock_wait: float | None = None
 
 
 _current = _Current()
@@ -38,6 +39,21 @@ def limited(limits: CallLimits) -> Generator[None]:
         yield
     finally:
         _current.limits = before
+
+
+@contextmanager
+def limited_lock_wait(seconds: float | None) -> Generator[None]:
+    """Let the transaction of a submit wait at most this long for each lock; then it raises `KeyBusy`."""
+    before, _current.lock_wait = _current.lock_wait, seconds
+    try:
+        yield
+    finally:
+        _current.lock_wait = before
+
+
+def current_lock_wait() -> float | None:
+    """Return how many seconds a submit of this thread may wait for a lock; None for the store's own limits."""
+    return _current.lock_wait
 
 
 def is_canceled() -> bool:

@@ -20,6 +20,7 @@ from windlass.core.names import check_name
 from windlass.core.ordering import Strategy
 from windlass.core.times import duration
 from windlass.errors import InvalidTask, WindlassError
+from windlass.redaction import redact_text
 from windlass.stores.protocol import RETENTION, SESSION_TTL, TaskReader
 
 
@@ -51,9 +52,11 @@ class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the problems of these settings."""
         found: list[str] = []
         if bool(self.query) != bool(self.url):
-            found.append(f"query={self.query!r} and url={self.url!r} must be set together")
+            found.append(f"query={self.query!r} and url={redact_text(self.url)!r} must be set together")
         if self.url and not self.url.startswith(("http://", "https://")):
-            found.append(f"url={self.url!r} is not an HTTP address such as http://prometheus:9090")
+            found.append(f"url={redact_text(self.url)!r} is not an HTTP address such as http://prometheus:9090")
+        elif "@" in self.url:
+            found.append("url contains a user or a password, which are not supported")
         if self.per_worker <= 0:
             found.append(f"per_worker={self.per_worker:g} must be greater than 0")
         if not 1 <= self.every <= 3_600:

@@ -8,6 +8,7 @@
     │   └── CycleFound                      prerequisites wait for each other
     ├── InvalidFilter (ValueError)          the filter cannot be parsed
     ├── KeyConflict (ValueError)            the key belongs to a task with a different body
+    ├── KeyBusy (RuntimeError)              another transaction is submitting the key and does not end
     ├── EventConflict (ValueError)          the event is already set to another value
     ├── QueueFull (RuntimeError)            the queue has reached its `max_waiting`
     ├── UnknownTask (LookupError)           no task has this id
@@ -27,6 +28,7 @@
     ├── UnknownBreaker (LookupError)        no breaker is recorded for this downstream
     ├── UnknownNode (LookupError)           no node has this session
     ├── UnknownPool (LookupError)           no node has or ever had a pool of this name
+    ├── UnknownEntry (LookupError)          no audit entry has this number
     ├── Conflict (RuntimeError)             it changed since the caller read it; nothing was written
     ├── ChangedMeanwhile (RuntimeError)     concurrent changes won every retry; nothing was written
     └── StoreError (RuntimeError)
@@ -130,6 +132,20 @@ class KeyConflict(WindlassError, ValueError):
         super().__init__(
             f"Key {_some(self.keys)} already belongs to a task with a different handler, arguments, queue or "
             "prerequisites. Nothing was written. Use a new key."
+        )
+
+
+class KeyBusy(WindlassError, RuntimeError):
+    """Another transaction is submitting the same key or an equal unique task, and has not ended in time. Try again."""
+
+    code = "key_busy"
+
+    def __init__(self, keys: Sequence[str] = ()) -> None:
+        self.keys = tuple(keys)
+        what = f"Key {_some(self.keys)}" if keys else "The same key or an equal unique task"
+        super().__init__(
+            f"{what} is being submitted in another transaction that stays open. Nothing was written. Try again after "
+            "it has ended; with conn=, roll back first."
         )
 
 
@@ -325,13 +341,29 @@ class UnknownBreaker(WindlassError, LookupError):
 
 
 class UnknownNode(WindlassError, LookupError):
-    """No node has this session, or it ended more than a day ago."""
+    """No node has this session, or it ended more than a day ago; or no running node has this name or session."""
 
     code = "unknown_node"
 
-    def __init__(self, session: object) -> None:
-        self.session = session
-        super().__init__(f"Unknown node session: {session}. List the sessions with `windlass workers ls --all`.")
+    def __init__(self, node: object, running: Sequence[str] | None = None) -> None:
+        self.node = node
+        if running is None:
+            text = f"Unknown node session: {node}. List the sessions with `windlass workers ls --all`."
+        else:
+            hint = f"The running nodes are {_some(running)}." if running else "No node is running."
+            text = f"No running node has the name or session {str(node)!r}. {hint}"
+        super().__init__(text)
+
+
+class UnknownWorker(WindlassError, LookupError):
+    """A node has no worker with this number, or it has ended."""
+
+    code = "unknown_worker"
+
+    def __init__(self, node: str, worker: int, known: Sequence[int]) -> None:
+        self.node, self.worker = node, worker
+        hint = f"Its workers are {_some(known)}." if known else "It has no workers."
+        super().__init__(f"Node {node!r} has no worker {worker}, or it has ended. {hint}")
 
 
 class UnknownPool(WindlassError, LookupError):
@@ -343,6 +375,16 @@ class UnknownPool(WindlassError, LookupError):
         self.pool = pool
         hint = f"The pools are {_some(known)}." if known else "There are no pools yet: start a node."
         super().__init__(f"Unknown pool: {pool!r}. {hint}")
+
+
+class UnknownEntry(WindlassError, LookupError):
+    """No audit entry has this number, or the caller may not see it."""
+
+    code = "unknown_entry"
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"Unknown audit entry: {number}. `windlass audit ls` lists them.")
 
 
 class Conflict(WindlassError, RuntimeError):

@@ -110,6 +110,17 @@ class StoreCallFailed(Event, frozen=True):
     error: str
 
 
+class ProcessStuck(Event, frozen=True):
+    """A process that was killed does not end: it is in uninterruptible sleep, or held by a debugger.
+
+    It runs no more code of its own, so nothing waits for it: its tasks are settled, and its worker is replaced.
+    """
+
+    pid: int
+    worker: int | None
+    """The number of the worker; None for a process that a handler had started."""
+
+
 class WorkerParentFailed(Event, frozen=True):
     """The worker parent died or could not import the app, or a start hook failed. It is restarted."""
 

@@ -19,6 +19,7 @@ REASONS = (
     "invalid_payload",
     "invalid_request",
     "invalid_task",
+    "key_busy",
     "key_conflict",
     "queue_full",
     "stale_fence",

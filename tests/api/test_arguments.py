@@ -214,3 +214,22 @@ def test_the_schemas_in_the_manifest_describe_arguments_and_result(app: App) -> 
     assert schema["$defs"]["Point"]["required"] == ["x", "at"]
     assert msgspec.json.decode(info.returns)["$ref"] == "#/$defs/Box"
     assert info.doc == "Draw a line."
+
+
+@pytest.mark.parametrize(
+    "value", [{"$secret": "stripe"}, {"$ref": "#/x"}, "${STRIPE_KEY}", "{{ config }}", "!!python/x"]
+)
+def test_arguments_that_look_like_references_arrive_as_they_are(
+    app: App, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    """Nothing in an argument is looked up, evaluated or expanded, in the worker or before."""
+    monkeypatch.setenv("STRIPE_KEY", "sk_live")
+
+    @app.task
+    def echo(given: Any) -> Any:
+        return given
+
+    handle = echo.enqueue(value)
+    drain(app)
+
+    assert handle.result() == value

@@ -9,6 +9,7 @@ from datetime import UTC, timedelta
 from html.parser import HTMLParser
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -19,7 +20,8 @@ from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.client import app_store, inspection
 from windlass.clock import ManualClock
 from windlass.core.times import to_datetime
-from windlass.errors import UnknownPool, UnknownQueue
+from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
+from windlass.errors import UnknownPool, UnknownQueue, UnknownWorker
 from windlass.testing import drain
 
 
@@ -229,6 +231,29 @@ def test_pools_are_listed_set_frozen_paused_and_resumed(app: App) -> None:
     assert len(app.store.audit("pool/mail")) == 5
 
 
+def test_nodes_are_listed_and_their_workers_drained_and_stopped(app: App) -> None:
+    about = '{"pools": {"mail": {"queues": ["mail"]}}}'
+    session = a_session(app.store, "box-1", about=about)
+    task = RunningTask(id=str(UUID(int=7)), handler="shop.pay", since=0)
+    worker = WorkerProcess(number=3, pool="mail", state="busy", since=0, running=1, tasks=(task,))
+    app.store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
+
+    drained = app.nodes.drain("box-1", 3, why="it leaks", by="ann")
+    [listed] = app.nodes
+    stopped = app.nodes.stop(session, grace="30s")
+
+    assert drained.workers == listed.workers
+    [found] = listed.workers
+    assert (found.number, found.pid, found.tasks, found.since.tzinfo) == (3, None, (UUID(int=7),), UTC)
+    assert found.request is not None
+    assert (found.request.verb, found.request.grace, found.request.by) == ("drain", None, "ann")
+    assert (listed.request, stopped.request and stopped.request.grace) == (None, timedelta(seconds=30))
+    assert "3 busy" in listed._repr_html_()
+    assert "box-1" in app.nodes._repr_html_()
+    with pytest.raises(UnknownWorker, match="Its workers are 3"):
+        app.nodes.drain("box-1", 4)
+
+
 def test_notebooks_show_small_tables_without_markup_of_tasks(app: App, work: Any) -> None:
     handle = work.using(key="<script>alert(1)</script>").enqueue(-1)
     drain(app)
@@ -264,6 +289,7 @@ class _Tags(HTMLParser):
     [
         lambda app: app.queues.list(),
         lambda app: app.pools.pause("mail"),
+        lambda app: app.nodes.drain("box-1"),
         lambda app: app.dead.groups(),
         lambda app: app.tasks.get("018f0000-0000-7000-8000-000000000000"),
         lambda app: app.tasks.find("queue:jobs").purge(),

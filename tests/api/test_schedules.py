@@ -45,6 +45,10 @@ def a_node(app: windlass.App, clock: ManualClock, store: MemoryStore) -> Crons:
     return node
 
 
+def fire(node: Crons) -> int:
+    return node.fire(node._store.crons_to_fire(node.handlers))
+
+
 def test_a_schedule_is_created_changed_paused_and_deleted(app: windlass.App, store: MemoryStore) -> None:
     report = app.handlers["report"]
 
@@ -72,7 +76,7 @@ def test_a_schedule_is_fired_by_a_node_that_has_the_handler(
     other.handlers = {"other": app.manifest().handlers[0]}
     clock.advance(timedelta(hours=1))
 
-    fired = [other.fire(clock.now()), *(a_node(app, clock, store).fire(clock.now()) for _ in range(2))]
+    fired = [fire(other), *(fire(a_node(app, clock, store)) for _ in range(2))]
 
     [task] = store.find(Filter()).tasks
     assert fired == [0, 1, 0]
@@ -81,17 +85,15 @@ def test_a_schedule_is_fired_by_a_node_that_has_the_handler(
 
 
 def test_a_schedule_that_changed_since_a_node_read_it_is_not_fired_with_old_arguments(
-    app: windlass.App, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    app: windlass.App, store: MemoryStore, clock: ManualClock
 ) -> None:
     app.schedules.create("r", "every 1h", "report", args={"day": "2026-01-01T00:00:00Z"})
     clock.advance(timedelta(hours=1))
-    read, node = store.crons_to_fire(["report"], clock.now()), a_node(app, clock, store)
+    read, node = store.crons_to_fire(["report"]), a_node(app, clock, store)
     app.schedules.update("r", args={"day": "2027-01-01T00:00:00Z"})
 
-    with monkeypatch.context() as stale:
-        stale.setattr(store, "crons_to_fire", lambda *_: read)
-        before = node.fire(clock.now())
-    after = node.fire(clock.now())
+    before = node.fire(read)
+    after = fire(node)
 
     [task] = store.find(Filter()).tasks
     assert (before, after) == (0, 1)
@@ -108,11 +110,11 @@ def test_missed_times_are_made_up_for_by_the_policy_and_an_end_is_the_last(
     clock.advance(timedelta(hours=5))
     node = a_node(app, clock, store)
 
-    fired = [node.fire(clock.now()), node.fire(clock.now())]
+    fired = [fire(node), fire(node)]
 
     assert fired == [4, 0]
     assert {each.problem for each in app.schedules.list()} == {"its last time has passed"}
-    assert store.crons_to_fire(["report"], clock.now()) == []
+    assert store.crons_to_fire(["report"]).crons == []
 
 
 def test_what_is_wrong_is_refused_and_nothing_is_stored(app: windlass.App, store: MemoryStore) -> None:

@@ -87,6 +87,23 @@ def resume_queue(visitor: Visitor, site: Site) -> None:
     check_entry(site, "queue/mail", "resumed", "")
 
 
+@presses("/audit/undo")
+def undo_entry(visitor: Visitor, site: Site) -> None:
+    shop.charge.using(queue="undone").enqueue(1)
+    visitor.open("queues/undone")
+    visitor.submit(form("queues/pause"), why=WHY)
+    assert queues.get(site.access, "undone").settings.paused
+
+    visitor.press(f"{form('audit/undo', '.message')} button")
+    assert not queues.get(site.access, "undone").settings.paused
+    assert visitor.page.url.endswith("/queues/undone"), "the message comes back to the page it was on"
+    check_entry(site, "queue/undone", "undone")
+
+    visitor.open("audit?subject=queue/undone")
+    visitor.press(f"{form('audit/undo', 'tbody tr:first-child')} button")
+    assert queues.get(site.access, "undone").settings.paused, "the undo is undone"
+
+
 @presses("/queues/configure")
 def configure_queue(visitor: Visitor, site: Site) -> None:
     visitor.open("queues/orders")

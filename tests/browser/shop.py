@@ -71,6 +71,21 @@ def hold(seconds: float = 600.0) -> None:
         time.sleep(0.05)
 
 
+@app.task(name="chat", queue="hold")
+def chat() -> None:
+    """Log a line whenever the test asks for more, until it says "end"."""
+    log = windlass.current().log
+    for number in range(60):
+        log.info("line %s", number)
+    order, printed = control_file("chat"), ""
+    while printed != "end":
+        wanted = order.read_text() if order.exists() else ""
+        if wanted != printed:
+            log.info("asked for %s %s", wanted, IMAGE)
+            printed = wanted
+        time.sleep(0.05)
+
+
 @app.task(name="slice_work", queue="fair")
 def slice_work(part: int) -> int:
     """Use some run time of a fair queue."""

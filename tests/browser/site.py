@@ -30,6 +30,7 @@ LONG = "a-queue-with-a-name-of-sixty-characters-to-test-the-layout-x"
 WORKFLOW = f"order {shop.BREAKOUT}"
 OLD_CRON = "removed-from-code"
 POOL = "shop"
+NODE = "node-1"
 FAILED = 4
 """How many tasks fail with the same error."""
 
@@ -58,6 +59,10 @@ class Site:
         """Let `render_invoice` succeed from now on."""
         (self._folder / "fixed").touch()
 
+    def ask_chat(self, text: str) -> None:
+        """Let `chat` print a line with this text. It ends with the text "end"."""
+        (self._folder / "chat").write_text(text)
+
     def break_again(self) -> None:
         """Let `render_invoice` fail from now on."""
         (self._folder / "fixed").unlink(missing_ok=True)
@@ -69,7 +74,7 @@ def open_site(url: str, folder: Path, *, root_path: str = "") -> Iterator[Site]:
     folder.mkdir(parents=True, exist_ok=True)
     store = open_store(url)
     shop.app.use_store(store)
-    flags = ("-p", f"{POOL}:orders,invoices,mail,hold,fair=1-2", "--name", "node-1")
+    flags = ("-p", f"{POOL}:orders,invoices,mail,hold,fair=1-2", "--name", NODE)
     try:
         with NodeProcess(url, folder / "effects", *flags, app="tests.browser.shop:app") as node:
             seed(store, lambda: node.log)

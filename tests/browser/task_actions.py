@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
 
 from tests.browser import shop
 from tests.browser.actions import WHY, check_entry, form, presses
-from tests.browser.site import POOL, Site
+from tests.browser.site import NODE, POOL, Site
 from tests.browser.visitor import Visitor
 from tests.support.processes import until
+from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.core.lifecycle import State
-from windlass.core.task import TaskId
-from windlass.operations import pools, tasks
+from windlass.core.task import SessionId, TaskId
+from windlass.core.worker_list import WorkerProcess
+from windlass.operations import nodes, pools, tasks
 from windlass.stores.protocol import Filter
 
 
@@ -175,6 +181,81 @@ def resume_pool(visitor: Visitor, site: Site) -> None:
     found = pools.get(site.access, POOL)
     assert (found.paused, found.override) == (None, None)
     check_entry(site, f"pool/{POOL}", "resumed")
+
+
+def list_workers(site: Site) -> dict[int, WorkerProcess]:
+    """Return the workers of the node, by number."""
+    node = next(node for node in nodes.get_all(site.access) if node.session.node == NODE and not node.session.lost)
+    return {worker.number: worker for worker in node.workers.workers}
+
+
+def worker_form(site: Site, path: str, number: int) -> str:
+    session = next(node.id for node in site.store.sessions() if node.node == NODE and not node.lost)
+    return form(path, f'tr[data-id="worker-{session}-{number}"]')
+
+
+@presses("/workers/drain")
+def drain_worker(visitor: Visitor, site: Site) -> None:
+    pools.set_size(site.access, POOL, 2, author=site.author)  # Otherwise it might want only the busy one.
+    until(lambda: any(each.state == "idle" for each in list_workers(site).values()), "an idle worker is listed")
+    number = next(each.number for each in list_workers(site).values() if each.state == "idle")
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(worker_form(site, "workers/drain", number), why=WHY)
+
+    assert f"Worker {number} of {NODE} drains" in visitor.page.inner_text("body")
+    until(lambda: number not in list_workers(site), "the worker has exited")
+    until(lambda: any(each > number for each in list_workers(site)), "another one was started")
+    check_entry(site, f"node/{NODE}", "drained")
+    pools.resume(site.access, POOL, author=site.author)
+
+
+@presses("/workers/stop")
+def stop_worker(visitor: Visitor, site: Site) -> None:
+    until(lambda: any(each.tasks for each in list_workers(site).values()), "a worker runs a task")
+    held = next(each for each in list_workers(site).values() if each.tasks)
+    id = TaskId(UUID(held.tasks[0].id))
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(worker_form(site, "workers/stop", held.number), why=WHY, grace="0s")
+
+    until(lambda: held.number not in list_workers(site), "the worker was killed")
+    task = tasks.get(site.access, id)
+    assert (task.crashes, task.losses, task.attempts) == (0, 0, 0), "its task was released"
+    check_entry(site, f"node/{NODE}", "stopped")
+
+
+def open_spare_node(site: Site, name: str) -> SessionId:
+    """Open a session that looks like a second node of the pool, so that the real one stays."""
+    session = site.store.open_session(name, timedelta(hours=1), about=json.dumps({"pools": {POOL: {"queues": []}}}))
+    report = NodeReport(pools={POOL: PoolReport(queues=("orders",))})
+    site.store.report(session, msgspec.json.encode(report).decode())
+    return session
+
+
+@presses("/nodes/drain")
+def drain_node(visitor: Visitor, site: Site) -> None:
+    session = open_spare_node(site, f"spare {shop.SCRIPT}")
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("nodes/drain", f'tr[data-id="node-{session}"]'), why=WHY)
+
+    until(lambda: f"asked to drain by local: {WHY}" in visitor.page.inner_text("#live_nodes"), "the page shows it")
+    request = nodes.get(site.access, session).find_request()
+    assert request is not None
+    assert (request.verb, request.why) == ("drain", WHY)
+    check_entry(site, f"node/spare {shop.SCRIPT}", "drained")
+    site.store.close_session(session)
+
+
+@presses("/nodes/stop")
+def stop_node(visitor: Visitor, site: Site) -> None:
+    session = open_spare_node(site, "spare")
+    visitor.open(f"pool?name={POOL}")
+    visitor.submit(form("nodes/stop", f'tr[data-id="node-{session}"]'), why=WHY, grace="30s")
+
+    request = nodes.get(site.access, session).find_request()
+    assert request is not None
+    assert (request.verb, request.grace) == ("stop", 30.0)
+    check_entry(site, "node/spare", "stopped")
+    site.store.close_session(session)
 
 
 @presses("/lab/run")

@@ -12,6 +12,16 @@ from tests.browser.visitor import ALL_LOOKS, SOME_LOOKS
 from windlass.operations import queues
 
 MOST_BYTES = 150_000
+"""Of a first visit to any page, as sent: the page, style sheets and scripts."""
+MOST_REQUESTS = 24
+LOADED = """() => {
+  const [page] = performance.getEntriesByType("navigation");
+  const files = performance.getEntriesByType("resource").filter((file) => file.initiatorType !== "other");
+  const blocking = files.filter((file) => file.renderBlockingStatus === "blocking").map((file) => file.name);
+  const bytes = files.reduce((sum, file) => sum + file.encodedBodySize, 0);
+  return { page: page.encodedBodySize, files: bytes, requests: files.length + 1, blocking };
+}"""
+"""What the browser loaded for the page, by its own account. The event stream, which never ends, is not in it."""
 PATIENCE = 15_000
 """Milliseconds until a live update must be there, also on a busy machine."""
 
@@ -28,14 +38,19 @@ def test_every_page_is_sound(site: Site, sqlite_site: Site, visit: Visit) -> Non
     texts: dict[str, str] = {}
 
     visitor.open()
-    first_bytes = visitor.bytes
+    first = visitor.page.evaluate(LOADED)
+    weights: dict[str, int] = {}
     for address in find_addresses(site):
         visitor.open(address)
+        weights[address] = first["files"] + visitor.page.evaluate(LOADED)["page"]
         problems += visitor.check(address or "Now", ALL_LOOKS if site is sqlite_site else SOME_LOOKS)
         texts[address] = visitor.page.inner_text("main")
 
     assert problems == []
-    assert 1_000 < first_bytes < MOST_BYTES
+    assert first["files"] > 1_000
+    assert {address: weight for address, weight in weights.items() if weight > MOST_BYTES} == {}
+    assert first["requests"] <= MOST_REQUESTS
+    assert {file.rpartition(".")[2] for file in first["blocking"]} == {"css"}, "the page is drawn without the scripts"
     group = site.group().id
     for address, text in (
         ("queues", shop.SCRIPT),
@@ -108,9 +123,13 @@ def test_keys_move_between_pages_and_rows(sqlite_site: Site, visit: Visit) -> No
     visitor.page.keyboard.press("g")
     visitor.page.keyboard.press("q")
     visitor.page.wait_for_url("**/queues")
+    visitor.page.keyboard.press("p")
+    assert visitor.page.locator("details.ask[open]").count() == 0, "no row is chosen yet"
     visitor.page.keyboard.press("j")
     visitor.page.keyboard.press("j")
     assert visitor.page.get_attribute("tr.current", "data-id") == "queue-fair"
+    visitor.page.keyboard.press("p")
+    assert visitor.page.is_visible('tr[data-id="queue-fair"] form[action$="queues/pause"]')
     visitor.page.keyboard.press("Enter")
     visitor.page.wait_for_url("**/queues/fair")
     visitor.page.keyboard.press("?")

@@ -29,8 +29,6 @@ class Visitor:
         )
         self.page: Page = self._context.new_page()
         self.problems: list[str] = []
-        self.bytes = 0
-        """How many bytes the responses since the last `open` had."""
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.problems.append(f"script error: {error}"))
         self.page.on("dialog", self._on_dialog)
@@ -43,7 +41,6 @@ class Visitor:
 
     def open(self, path: str = "") -> None:
         """Open a page below the dashboard's address, and wait until it is complete."""
-        self.bytes = 0
         answer = self.page.goto(f"{self.address}/{path.lstrip('/')}", wait_until="load")
         assert answer is not None
         assert answer.ok, f"{path}: {answer.status} {self.page.inner_text('body')[:500]}"
@@ -98,6 +95,3 @@ class Visitor:
     def _on_response(self, response: Response) -> None:
         if response.status >= 400:
             self.problems.append(f"{response.request.method} {response.url}: {response.status}")
-        length = response.headers.get("content-length")
-        if length is not None:
-            self.bytes += int(length)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import random
+import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,17 +22,34 @@ parser.add_argument(
 parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
 parser.add_argument("--rate", type=float, default=20, help="tasks per second")
 parser.add_argument("--ttl", type=float, default=5, help="seconds that the session of a node lasts")
-parser.add_argument("--keep", type=Path, help="keep the recording and the logs of the nodes in this folder")
+parser.add_argument("--keep", type=Path, help="keep the recording and the logs in this folder, also of a clean run")
+parser.add_argument(
+    "--dags",
+    type=Path,
+    default=os.environ.get("WINDLASS_DAGS"),
+    help="folder of real graphs (*.jsonl.gz) to run as well; default: $WINDLASS_DAGS",
+)
 given = parser.parse_args()
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # Everything that was started ends with the run.
 logging.disable(logging.CRITICAL)  # Broken connections are the point; what follows from them is in the verdict.
 seed = random.randrange(1_000_000) if given.seed is None else given.seed
-print(f"seed {seed}: python -m tests.chaos --seed {seed} --seconds {given.seconds:g} --store {given.store}", flush=True)
-with tempfile.TemporaryDirectory() as temporary:
-    folder: Path = given.keep or Path(temporary)
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        parser.error(f"--keep {folder} is not empty: the recordings of two runs would be mixed")
-    verdict = run(folder, kind=given.store, seed=seed, seconds=given.seconds, rate=given.rate, ttl=given.ttl)
+replay = f"make chaos ARGS='--seed {seed} --seconds {given.seconds:g} --store {given.store}'"
+print(f"seed {seed}: {replay}", flush=True)
+dags = None if given.dags is None else Path(given.dags)
+if dags is None:
+    print("no real graphs: give their folder with --dags PATH or $WINDLASS_DAGS", flush=True)
+elif not dags.is_dir():
+    parser.error(f"--dags {dags} is not a folder")
+folder: Path = given.keep or Path(tempfile.mkdtemp(prefix="windlass-chaos-"))
+folder.mkdir(parents=True, exist_ok=True)
+if any(folder.iterdir()):
+    parser.error(f"--keep {folder} is not empty: the recordings of two runs would be mixed")
+verdict = run(folder, kind=given.store, seed=seed, seconds=given.seconds, rate=given.rate, ttl=given.ttl, dags=dags)
 print(verdict)
-print("clean" if verdict.is_clean else "BROKEN")
-sys.exit(0 if verdict.is_clean else 1)
+if verdict.is_clean:
+    print("clean")
+    if given.keep is None:
+        shutil.rmtree(folder)
+else:
+    print(f"BROKEN. The recording and the logs are in {folder}. Run it again with: {replay}")
+    sys.exit(1)

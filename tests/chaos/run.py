@@ -12,19 +12,27 @@ from random import Random
 import msgspec
 from msgspec import Struct
 
+import tests.chaos.faults  # noqa: F401 - registers them
 from tests.chaos.cluster import Cluster
+from tests.chaos.faults.clients import STORM, STORM_FAULT
+from tests.chaos.history import History
 from tests.chaos.nemesis import Nemesis
-from tests.chaos.workload import History, cancel, expected_result, produce
+from tests.chaos.workload import list_clients
 from tests.checker.records import AnyRecord, AttemptRow, Bounds, Recording, SessionRow, TaskRow, write
 from tests.checker.report import Report, check
 from windlass.core.lifecycle import State
 from windlass.core.task import Task
-from windlass.stores.protocol import Store
+from windlass.operations.access import Access
+from windlass.operations.tasks import each
+from windlass.stores.protocol import Filter, Store
 
-PRODUCERS = 2
-RECOVERY_SECONDS = 120.0
+RECOVERY_SECONDS = 90.0
+"""After the faults, how long nothing may happen before what has not ended counts as stuck."""
 BOUNDS = {"recovery": 6.0, "notice": 15.0, "clock": 0.1, "call": 90.0}
 """Wider than the promises, because a machine with few cores starts nodes and databases during the measurements."""
+MAX_CALLS_PER_STORM = 2 * STORM
+"""How often a service that is down may be called. Each task of a storm may have called it once before the breaker is
+open everywhere, and some twice; without a breaker, each would call it four times and more."""
 
 
 class Verdict(Struct, kw_only=True):
@@ -33,35 +41,42 @@ class Verdict(Struct, kw_only=True):
     report: Report
     faults: Counter[str]
     states: Counter[str]
-    wrong_results: list[str]
-    """Completed tasks whose result is not what their graph gives."""
+    left_out: dict[str, str]
+    """Faults that this machine does not allow, and why."""
+    calls_while_down: int
+    """How often handlers called the service while it was down."""
+    problems: list[str]
+    """What is wrong and no rule of the checker: wrong results, processes left behind, a storm of retries."""
 
     @property
     def is_clean(self) -> bool:
         """Whether no promise was broken."""
-        return not self.report.findings and not self.wrong_results and not self.report.lost
+        return not self.report.findings and not self.problems and not self.report.lost
 
     def __str__(self) -> str:
         lines = [
             "faults: " + ", ".join(f"{name} ×{number}" for name, number in sorted(self.faults.items())),
+            *(f"left out: {name}: {why}" for name, why in self.left_out.items()),
             "states: " + ", ".join(f"{name} {number:,}" for name, number in sorted(self.states.items())),
+            f"calls of the service while it was down: {self.calls_while_down}",
             str(self.report),
-            *self.wrong_results,
+            *self.problems,
         ]
         return "\n".join(lines)
 
 
-def run(folder: Path, *, kind: str, seed: int, seconds: float, rate: float, ttl: float) -> Verdict:
+def run(
+    folder: Path, *, kind: str, seed: int, seconds: float, rate: float, ttl: float, dags: Path | None = None
+) -> Verdict:
     """Run for some seconds with faults, then without until every task has ended, and return the verdict."""
     history = History()
     with Cluster(folder, kind, ttl) as cluster:
-        nemesis = Nemesis(cluster, Random(f"{seed} nemesis"))
+        nemesis = Nemesis(cluster, history, Random(f"{seed} nemesis"))
         stop = threading.Event()
         clients = [
-            threading.Thread(target=produce, args=(history, f"p{n}", Random(f"{seed} {n}"), stop, rate / PRODUCERS))
-            for n in range(PRODUCERS)
+            threading.Thread(target=client, args=(stop,))
+            for client in list_clients(history, seed, cluster.http.address, cluster.tokens, dags, rate)
         ]
-        clients.append(threading.Thread(target=cancel, args=(history, Random(f"{seed} cancel"), stop)))
         for client in clients:
             client.start()
         try:
@@ -71,27 +86,40 @@ def run(folder: Path, *, kind: str, seed: int, seconds: float, rate: float, ttl:
             cluster.heal()
             for client in clients:
                 client.join(RECOVERY_SECONDS)
-        tasks = await_end(cluster.observer, history)
+        await_end(cluster.observer, history)
+        cluster.stop_nodes()
+        # A cron may have fired just before the nodes ended.
+        found = each(Access(cluster.observer), Filter(), page_size=1_000)
+        tasks = [task for task in found if task.state.final or task.id in history.planned]
         records = [*history.records, *nemesis.faults, *read_store(cluster.observer, history, tasks)]
         records.append(Bounds(session_ttl=ttl, **BOUNDS))
+        strays = cluster.find_strays()
     files = [folder / "history.jsonl", cluster.effects]
     write(files[0], records)
+    storms, calls = nemesis.counts[STORM_FAULT], cluster.service.calls_while_down
+    problems = [*find_wrong_results(history, tasks), *(f"left behind: {stray}" for stray in strays)]
+    if calls > storms * MAX_CALLS_PER_STORM:
+        problems.append(f"the service was called {calls} times while it was down; its breaker did not open")
     return Verdict(
         report=check(Recording.read(path for path in files if path.exists())),
         faults=nemesis.counts,
         states=Counter(task.state.value for task in tasks),
-        wrong_results=list(find_wrong_results(history, tasks)),
+        left_out=nemesis.list_impossible(),
+        calls_while_down=calls,
+        problems=problems,
     )
 
 
-def await_end(store: Store, history: History) -> list[Task]:
-    """Wait until all planned tasks have ended, or the time is up, and return them. One that is missing is left out."""
-    give_up_at = time.monotonic() + RECOVERY_SECONDS
-    ids = list(history.planned)
+def await_end(store: Store, history: History) -> None:
+    """Wait until all planned tasks have ended, or none has for long."""
+    access, open_before, give_up_at = Access(store), -1, 0.0
     while True:
-        tasks = [task for part in chunks(ids) for task in store.get(part) if task is not None]
-        if all(task.state.final for task in tasks) or time.monotonic() > give_up_at:
-            return tasks
+        tasks = each(access, Filter(), page_size=1_000)
+        still_open = sum(not task.state.final for task in tasks if task.id in history.planned)
+        if still_open != open_before:
+            open_before, give_up_at = still_open, time.monotonic() + RECOVERY_SECONDS
+        if not still_open or time.monotonic() > give_up_at:
+            return
         time.sleep(0.5)
 
 
@@ -112,7 +140,7 @@ def read_store(store: Store, history: History, tasks: Iterable[Task]) -> Iterato
             finished=moment(task.finished),
             expires=moment(task.expires),
             key=task.key,
-            prerequisites=tuple(map(str, history.graphs[task.id])),
+            prerequisites=tuple(map(str, history.graphs.get(task.id, ()))),
             on_failure=task.on_failure.value,
             waiting=task.waiting,
             fence=task.fence,
@@ -141,14 +169,9 @@ def read_store(store: Store, history: History, tasks: Iterable[Task]) -> Iterato
 
 def find_wrong_results(history: History, tasks: Iterable[Task]) -> Iterator[str]:
     """Yield a sentence for each completed task with a result that its graph does not give."""
+    expected = history.expected_results()
     for task in tasks:
-        if task.state is State.COMPLETED:
+        if task.state is State.COMPLETED and task.id in expected:
             result = msgspec.json.decode(task.result or "null")
-            if result != expected_result(history, task.id):
-                yield f"task {task.id} returned {result}, expected {expected_result(history, task.id)}"
-
-
-def chunks(ids: list[object], size: int = 1_000) -> Iterator[list[object]]:
-    """Yield the ids in parts."""
-    for start in range(0, len(ids), size):
-        yield ids[start : start + size]
+            if result != expected[task.id]:
+                yield f"task {task.id} returned {result}, expected {expected[task.id]}"

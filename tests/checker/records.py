@@ -38,6 +38,8 @@ class Invoke(Record, kw_only=True):
     all: bool = False
     """True if it is about all tasks of the tenant."""
     node: str = ""
+    sessions: tuple[str, ...] = ()
+    """For `drain`: the sessions that the node had then, if the recording has no renewals."""
 
 
 class End(Record, kw_only=True):
@@ -156,11 +158,13 @@ class Fault(Record, kw_only=True):
     """Something was broken on purpose, from `start` to `end`. `kill` lasts until the node is back."""
 
     kind: str
-    """`kill`, `pause`, `partition`, `outage` or any other word."""
+    """`kill`, `pause`, `partition`, `drain`, `outage` or any other word."""
     node: str = ""
     """Empty for the store."""
     start: float
     end: float | None = None
+    sessions: tuple[str, ...] = ()
+    """The sessions that the node had at the start, if the recording has no transitions."""
 
 
 class Bounds(Record, kw_only=True):

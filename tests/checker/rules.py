@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -237,12 +238,15 @@ def r15_dead_letters_are_kept(recording: Recording) -> Iterator[str]:
 
 
 def r16_a_cron_fires_once(recording: Recording) -> Iterator[str]:
-    """A cron submits one task for each nominal time."""
+    """A cron submits one task for each nominal time, and never before it."""
     fired: Counter[tuple[str, ...]] = Counter()
     for task in recording.tasks.values():
         match = _CRON_KEY.match(task.key or "")
         if match is not None:
             fired[match.groups()] += 1
+            early = datetime.fromisoformat(match[2]).timestamp() - task.submitted
+            if early > recording.bounds.clock + EPSILON:
+                yield f"the cron {match[1]} fired for {match[2]}, {early:.3f} s too early"
     yield from (f"the cron {name} fired {times} times for {at}" for (name, at), times in fired.items() if times > 1)
 
 
@@ -251,7 +255,8 @@ def r17_a_drain_leaves_nothing(recording: Recording) -> Iterator[str]:
     for call in recording.calls:
         if call.invoke.what != "drain" or call.end is None or call.end.status != "ok":
             continue
-        sessions = find_live_sessions(recording, call.invoke.node, call.invoke.at)
+        invoke = call.invoke
+        sessions = set(invoke.sessions) or find_live_sessions(recording, invoke.node, invoke.at)
         for id in recording.tasks:
             state, session = find_state(recording, id, call.end.at)
             if state == "leased" and session in sessions:
@@ -265,9 +270,10 @@ def r17_a_drain_leaves_nothing(recording: Recording) -> Iterator[str]:
 def r18_recovery_is_bounded(recording: Recording) -> Iterator[str]:
     """What a killed node held is free soon after its session has ended; no session is taken from a node in time."""
     bounds = recording.bounds
-    for seconds, id, node in list_recoveries(recording):
-        if seconds > bounds.session_ttl + bounds.recovery:
-            yield f"task {id} was free {seconds:.3f} s after the kill of {node}; a session lasts {bounds.session_ttl} s"
+    for one in list_recoveries(recording):
+        if one.seconds > one.allowed:
+            how = f"{one.seconds:.3f} s after the {one.kind} of {one.node}, more than {one.allowed:.3f} s"
+            yield f"task {one.task} was free {how}; a session lasts {bounds.session_ttl} s"
     until: dict[str, list[tuple[float, float]]] = {}
     for renewal in recording.renewals:
         until.setdefault(renewal.session, []).append((renewal.at, renewal.until))
@@ -302,7 +308,12 @@ def r20_tenants_are_apart(recording: Recording) -> Iterator[str]:
             task = recording.tasks.get(id)
             if task is not None and task.tenant != call.invoke.tenant:
                 yield f"the answer to {call.invoke.call} of {call.invoke.tenant} names task {id} of {task.tenant}"
-    cancels = (call for call in recording.calls if call.invoke.what == "cancel")
+        if call.invoke.what in ("cancel", "retry") and call.end.status == "ok":
+            for id in call.invoke.tasks:
+                task = recording.tasks.get(id)
+                if task is not None and task.tenant != call.invoke.tenant:
+                    yield f"{call.invoke.tenant} could {call.invoke.what} task {id} of {task.tenant}"
+    cancels = (call for call in recording.calls if call.invoke.what == "cancel" and call.status != "fail")
     cancelled = {id for call in cancels for id in list_about(recording, call)}
     gone = any(call.invoke.what == "purge" for call in recording.calls)  # A prerequisite that took it down, perhaps.
     for id, task in recording.tasks.items() if not gone else ():

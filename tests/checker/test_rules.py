@@ -182,7 +182,7 @@ PLANTED = [
     (
         "R11",
         "a start long after the cancel",
-        both(add(*call("c2", "cancel", B, at=0.6)), change(Effect, B, start=90.0, end=91.0), drop(Transition, B)),
+        both(add(*call("c2", "cancel", B, at=0.7)), change(Effect, B, start=90.0, end=91.0), drop(Transition, B)),
     ),
     ("R12", "a lease after the expiry", change(TaskRow, B, expires=3.4)),
     (
@@ -200,6 +200,16 @@ PLANTED = [
         "R16",
         "a cron fires twice",
         add(*(task(f"t{n}", key=f"cron:tick:2027-01-15T08:00:02+00:00#{n}") for n in range(2))),
+    ),
+    ("R16", "a cron fires too early", add(task("t", key="cron:tick:2027-01-15T08:00:02+00:00"))),
+    (
+        "R17",
+        "a drained node, of which only its sessions are known, loses a task",
+        both(
+            lambda records: [one for one in records if not isinstance(one, Transition | Renewal)],
+            add(*call("c2", "drain", node="n1", sessions=("s1",), at=4.0)),
+            change(AttemptRow, B, error="NodeLost"),
+        ),
     ),
     (
         "R17",
@@ -227,6 +237,12 @@ PLANTED = [
         both(change(AttemptRow, A, error="WorkerDied", state="runnable"), drop(Effect, A)),
     ),
     ("R20", "an answer with a task of another tenant", add(*call("c2", "read", tenant="zoo", answer=(A,)))),
+    ("R20", "a cancel of a task of another tenant", add(*call("c2", "cancel", A, tenant="zoo", at=9.0))),
+    (
+        "R20",
+        "a cancel that was refused and done",
+        both(add(*call("c2", "cancel", A, status="fail", at=2.0)), change(TaskRow, A, state="cancelled")),
+    ),
     ("R20", "a cancel that nobody asked for", change(TaskRow, A, state="cancelled")),
     ("R21", "a call that hangs", add(*call("c2", "read", took=100.0))),
     ("R22", "a change that does not follow", change(Transition, B, before="scheduled")),
@@ -268,6 +284,65 @@ def test_what_is_unknown_is_excused() -> None:
         check(Recording([*good(), unanswered, task("task-c", attempts=0), task("task-d", attempts=0)])).findings == []
     )
     assert check(Recording([*good(), *kill, bounds])).findings == []
+
+
+def test_a_cancel_before_the_submit_was_answered_is_excused() -> None:
+    """The task has a time of submission, but its transaction may not have been committed: nothing was cancelled."""
+    late = [*call("c2", "cancel", B, at=0.55)]
+    records = [one for one in good() if not (isinstance(one, Transition) and one.task == B)]
+    change(Effect, B, start=90.0, end=91.0)(records)
+
+    assert [*RULES["R11"](Recording([*records, *late]))] == []
+
+
+def a_loss(ended: float, started: float = 1.0) -> list[AnyRecord]:
+    """What a database shows of a task that the session s1 of n1 lost, and n2 ran again."""
+    return [
+        *call("c1", "submit", A),
+        task(A, fence=12, losses=1, finished=90.0),
+        attempt(A, started=started, ended=ended, state="runnable", error="NodeLost"),
+        attempt(A, fence=12, session="s2", started=ended, ended=90.0),
+        effect(A, end=None),
+        effect(A, fence=12, process="n2/3", start=ended + 0.1, end=89.0),
+        SessionRow(id="s1", node="n1"),
+        SessionRow(id="s2", node="n2"),
+        Bounds(session_ttl=5.0, recovery=2.0, call=90.0),
+    ]
+
+
+KILL = Fault(kind="kill", node="n1", start=2.0, end=6.0, sessions=("s1",))
+
+
+@pytest.mark.parametrize(
+    ("ended", "others", "is_late"),
+    [
+        pytest.param(8.9, [], False, id="within the session and the bound"),
+        pytest.param(9.1, [], True, id="later"),
+        pytest.param(21.9, [Fault(kind="outage", start=5.0, end=20.0)], False, id="just after an outage of the store"),
+        pytest.param(22.1, [Fault(kind="outage", start=5.0, end=20.0)], True, id="long after that outage"),
+        pytest.param(22.0, [Fault(kind="outage", start=10.0, end=20.0)], True, id="an outage that began too late"),
+        pytest.param(20.0, [Fault(kind="pause", node="n3", start=1.0, end=20.0)], True, id="one of two others is away"),
+        pytest.param(20.0, [Fault(kind="pause", node="n2", start=1.0, end=20.0)], False, id="nobody else is there"),
+    ],
+)
+def test_a_fault_excuses_a_slow_recovery_only_as_long_as_nobody_could_free_the_task(
+    ended: float, others: list[Fault], is_late: bool
+) -> None:
+    third = [SessionRow(id="s3", node="n3")] if any(one.node == "n3" for one in others) else []
+
+    report = check(Recording([*a_loss(ended), KILL, *others, *third]))
+
+    assert [finding.rule for finding in report.findings] == ["R18"] * is_late
+    assert [round(one.seconds, 3) for one in report.recoveries] == [round(ended - 2.0, 3)]
+    assert "tasks freed after a kill: 1, p50" in str(report)
+
+
+def test_a_task_that_began_after_a_pause_was_not_lost_because_of_it() -> None:
+    pause = Fault(kind="pause", node="n1", start=2.0, end=6.0, sessions=("s1",))
+
+    report = check(Recording([*a_loss(60.0, started=50.0), pause]))
+
+    assert (report.findings, report.recoveries) == ([], ())
 
 
 def test_without_transitions_the_rules_use_the_store() -> None:

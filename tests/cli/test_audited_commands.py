@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Windlass
-from tests.support.builders import GAVE_UP, claim_one, in_state, report, submit_one
+from tests.support.builders import GAVE_UP, a_session, claim_one, in_state, report, submit_one
 from windlass.core.lifecycle import State
-from windlass.core.task import TaskId
+from windlass.core.task import SessionId, TaskId
+from windlass.core.worker_list import WorkerList, WorkerProcess, encode_workers
 from windlass.errors import StoreUnavailable
 from windlass.stores.protocol import Store
 from windlass.stores.sql.coordination import SqlCoordination
@@ -31,6 +32,14 @@ def fail_mail(store: Store) -> TaskId:
     return id
 
 
+def run_node(store: Store) -> SessionId:
+    """Open a node with one worker."""
+    session = a_session(store, about='{"pools": {"mail": {"queues": ["mail"]}}}')
+    worker = WorkerProcess(number=1, pool="mail", state="idle", since=0)
+    store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
+    return session
+
+
 CHANGES: list[tuple[Callable[[Store], object], str, str]] = [
     (submit_one, "tasks edit {} --priority 4", "changed"),
     (submit_one, "tasks cancel {}", "cancelled"),
@@ -46,6 +55,8 @@ CHANGES: list[tuple[Callable[[Store], object], str, str]] = [
     (lambda store: None, "limits set --limit-key customer:7 --max-running 1", "limited"),
     (lambda store: None, "cron pause nightly", "paused"),
     (fail_mail, "dead edit {} copies:=2", "edited"),
+    (run_node, "workers drain {} 1 --why leaks", "drained"),
+    (run_node, "workers stop {} --whole-node", "stopped"),
     (lambda store: None, "token create ci --scope read", "created"),
 ]
 

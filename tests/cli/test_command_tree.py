@@ -45,9 +45,12 @@ CHANGES = {
     "breaker open",
     "breaker close",
     "breaker rm",
+    "workers drain",
+    "workers stop",
     "token create",
     "token revoke",
     "db raise-epoch",
+    "audit undo",
 }
 """Commands that change the store for a person. Each writes an audit entry."""
 READS = {
@@ -97,6 +100,7 @@ NO_DATA = {
     "deploy alerts",
     "deploy systemd",
     "deploy role",
+    "deploy roles",
     "deploy compose",
     "deploy keda",
     "deploy helm",
@@ -116,6 +120,7 @@ VERBS = {
     "Copy",
     "Create",
     "Delete",
+    "Drain",
     "Draw",
     "End",
     "Explain",
@@ -135,7 +140,9 @@ VERBS = {
     "Set",
     "Show",
     "Simulate",
+    "Stop",
     "Submit",
+    "Undo",
     "Wait",
     "Watch",
     "Write",

@@ -61,7 +61,7 @@ def test_a_paused_cron_shows_who_paused_it_and_why(windlass: Windlass, store: St
 
     assert 'PAUSED by ops "import"' in shown
     assert (document["paused"], document["next"]) == (True, None)
-    assert resumed.stderr == "Cron nightly is resumed. Misfire policy for missed runs: last.\n"
+    assert resumed.stderr.startswith("Cron nightly is resumed. Misfire policy for missed runs: last.\n")
     assert [entry.action for entry in store.audit("cron/nightly")] == ["resumed", "paused"]
 
 
@@ -130,8 +130,8 @@ def test_a_cron_is_created_changed_shown_and_removed(windlass: Windlass, store: 
     shown = windlass("cron", "show", "soon").stdout.splitlines()
     [_, listed] = windlass("cron", "ls").stdout.splitlines()[1:]
 
-    assert created.stderr == "Cron soon is created. Next run: 2027-01-15 12:05:00+00:00.\n"
-    assert changed.stderr == "Cron soon is changed. Next run: 2027-01-16 00:00:00+00:00.\n"
+    assert created.stderr.startswith("Cron soon is created. Next run: 2027-01-15 12:05:00+00:00.\n")
+    assert changed.stderr.startswith("Cron soon is changed. Next run: 2027-01-16 00:00:00+00:00.\n")
     assert shown[0] == "cron       soon (created at run time)"
     assert 'arguments  {"to":"bob","copies":2}' in shown
     assert listed.split()[:3] == ["soon", "mail", "@daily"]

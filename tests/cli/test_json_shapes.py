@@ -39,6 +39,7 @@ from windlass.server.http.openapi import document
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
 from windlass.wire import commands
+from windlass.wire.audit import EntryShape
 from windlass.wire.tasks import LineReceipt, TaskDetailsShape, TaskShape
 from windlass.wire.tokens import TokenShape
 from windlass.wire.workflows import RetriedWorkflow
@@ -82,6 +83,10 @@ CASES: list[tuple[str, str, Any]] = [
     ("limits set", "--limit-key customer:7 --max-rate 5/s --for 1h", "PUT /limits"),
     ("limits rm", "--queue bulk", "POST /limits:remove"),
     ("workers ls", "--all", "GET /nodes"),
+    ("workers drain", "box-1 1 --why leaks", "POST /nodes/{session}/workers/{number}/drain"),
+    ("workers stop", "box-1 1", "POST /nodes/{session}/workers/{number}/stop"),
+    ("workers drain", "box-1 --whole-node", "POST /nodes/{session}/drain"),
+    ("workers stop", "box-1 --whole-node --grace 1m", "POST /nodes/{session}/stop"),
     ("workflows ls", "", "GET /workflows"),
     ("workflows show", "w", "GET /workflows/{name}"),
     ("workflows graph", "w", "GET /workflows/{name}"),
@@ -132,6 +137,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("doctor", "", list[commands.CheckResult]),
     ("config show", "", list[commands.Setting]),
     ("audit ls", "", "GET /audit"),
+    ("audit undo", "{entry}", list[EntryShape]),
 ]
 LINES: Mapping[str, Any] = {
     "submit": LineReceipt,
@@ -190,6 +196,7 @@ def names(
     store.close_session(a_session(store, "box-2"))
     pools.set_size(access, "mail", 2, 6, author=AUTHOR)
     pools.pause(access, "mail", author=AUTHOR)
+    entry = store.audit(limit=1)[0].number
     breakers.hold(access, "bank", BreakerState.OPEN, author=AUTHOR, lasts="1h", create=True)
     crons.create(access, crons.NewCron(name="monthly", handler="mail", schedule="@monthly", args={"to": "a"}), AUTHOR)
     tokens.create(access, "old", [Scope.READ], AUTHOR, tenant="acme")
@@ -203,6 +210,7 @@ def names(
     return {"failed": str(failed), "done": str(done), "open": str(waiting), "group": group.id} | {
         "file": str(file),
         "copy": copy,
+        "entry": str(entry),
     }
 
 
@@ -231,13 +239,18 @@ def test_json_has_the_shape_of_the_api(
 
 @pytest.mark.parametrize(("command", "arguments", "shape"), CASES, ids=[f"{case[0]} {case[1]}" for case in CASES])
 def test_each_line_of_jsonl_has_the_shape_of_an_item(
-    windlass: Windlass, names: dict[str, str], command: str, arguments: str, shape: Any
+    windlass: Windlass, url: str, names: dict[str, str], command: str, arguments: str, shape: Any
 ) -> None:
+    if command == "db check":
+        damage(url)
+
     result = windlass(*command.split(), *arguments.format(**names).split(), "--jsonl")
 
     schema = schema_of(LINES.get(command, shape))
     item = schema.get("items", schema) | {"components": schema["components"]}
-    for line in result.stdout.splitlines():
+    lines = result.stdout.splitlines()
+    assert lines, "no line proves nothing"
+    for line in lines:
         validate(json.loads(line), item)
 
 

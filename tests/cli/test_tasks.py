@@ -23,7 +23,7 @@ from tests.support.builders import (
 from windlass.cli import tasks as module
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.core.settlement import Settlement
+from windlass.core.settlement import RELEASED, Settlement
 from windlass.core.task import Progress
 from windlass.stores.protocol import Store
 
@@ -138,8 +138,59 @@ def test_follow_prints_output_and_progress_until_the_task_ends(
 
     assert result.stdout == f"  output 1 (fence {claim.lease.fence}):\n    done\n"
     assert result.stderr == "40% page 2\n"
-    assert read(windlass("tasks", "logs", str(id), "--json")) == [{"fence": claim.lease.fence, "text": "done\n"}]
+    assert read(windlass("tasks", "logs", str(id), "--json")) == [
+        {"fence": claim.lease.fence, "text": "done\n", "running": False}
+    ]
     assert windlass("tasks", "logs", str(id), "--jsonl").stdout.count("\n") == 1
+
+
+def test_follow_prints_each_line_of_a_running_attempt_once(
+    windlass: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = submit_one(store)
+    lost = claim_one(store).lease
+    store.record_output([(lost, "seen last")])
+    store.settle([(lost, RELEASED)])
+    claim = claim_one(store)
+    fence = claim.lease.fence
+    running = f"  output 2 (fence {fence}, still running):\n"
+    shown: list[str] = []
+
+    def show() -> None:
+        shown.append(windlass("tasks", "logs", str(id)).stdout)
+
+    steps: list[Callable[[], object]] = [
+        lambda: store.record_output([(claim.lease, "one\nt")]),
+        show,
+        lambda: store.record_output([(claim.lease, "one\ntwo\n")]),
+        lambda: store.settle([(claim.lease, Settlement(state=State.COMPLETED, log="one\ntwo\nthree"))]),
+    ]
+    monkeypatch.setattr(module, "sleep", lambda _: steps.pop(0)())
+    followed = windlass("tasks", "logs", str(id), "-f").stdout
+
+    first = f"  output 1 (fence {lost.fence}):\n    seen last\n"
+    assert shown == [f"{first}{running}    one\n    t\n"]
+    assert followed == f"{first}{running}    one\n    two\n    three\n"
+
+
+def test_follow_as_json_lines_prints_an_output_again_when_it_has_changed(
+    windlass: Windlass, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = submit_one(store)
+    lease = claim_one(store).lease
+    steps: list[Callable[[], object]] = [
+        lambda: store.record_output([(lease, "one\n")]),
+        lambda: None,
+        lambda: store.settle([(lease, Settlement(state=State.COMPLETED, log="one\ntwo\n"))]),
+    ]
+    monkeypatch.setattr(module, "sleep", lambda _: steps.pop(0)())
+
+    printed = lines(windlass("tasks", "logs", str(id), "-f", "--jsonl"))
+
+    assert printed == [
+        {"fence": lease.fence, "text": "one\n", "running": True},
+        {"fence": lease.fence, "text": "one\ntwo\n", "running": False},
+    ]
 
 
 @pytest.mark.parametrize(("state", "status"), [(State.COMPLETED, 0), (State.FAILED, 1), (State.CANCELLED, 1)])

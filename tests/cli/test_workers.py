@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 
 from tests.cli.conftest import Windlass, read
 from tests.support.builders import SECOND, a_session
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.clock import ManualClock
+from windlass.core.task import SessionId
 from windlass.core.times import micros
-from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
+from windlass.core.worker_list import RunningTask, StuckProcess, WorkerList, WorkerProcess, encode_workers
 from windlass.stores.protocol import Store
 
 REPORT = NodeReport(
@@ -97,7 +99,77 @@ def test_worker_processes_are_listed_with_their_tasks(windlass: Windlass, store:
         "tasks_run": 1_200,
         "running": 3,
         "tasks": [{"id": task.id, "handler": "shop.pay", "since": "2027-01-15T12:00:00Z"}],
+        "request": None,
     }
+
+
+@pytest.fixture
+def session(store: Store, clock: ManualClock) -> SessionId:
+    """A node named box-1 with a busy worker 4 of pool mail."""
+    session = store.open_session("box-1", about=json.dumps({"pools": {"mail": {"queues": ["mail"]}}}))
+    worker = WorkerProcess(number=4, pool="mail", state="busy", since=clock.now(), pid=41)
+    store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
+    store.report(session, msgspec.json.encode(NodeReport(pools={"mail": PoolReport(queues=("mail",))})).decode())
+    return session
+
+
+def test_a_worker_is_drained_and_then_stopped(windlass: Windlass, store: Store, session: SessionId) -> None:
+    drained = windlass("workers", "drain", "box-1", "4", "--why", "it leaks", "--by", "ada")
+    shown = windlass("workers", "ls").stdout
+    stopped = windlass("workers", "stop", str(session), "4", "--grace", "30s", "--by", "ada")
+
+    assert "Worker 4 of box-1 drains: it finishes its running tasks and exits." in drained.stderr
+    assert "busy, drain requested" in shown
+    assert "Tasks that still run after 30s are released and run elsewhere." in stopped.stderr
+    [node] = read(windlass("workers", "ls", "--json"))
+    assert node["workers"][0]["request"] | {"at": ""} == {
+        "verb": "stop",
+        "grace_seconds": 30.0,
+        "by": "ada",
+        "at": "",
+        "why": "",
+    }
+    assert [entry.text for entry in store.audit("node/box-1")] == [
+        "worker 4 stopped by ada, with 30 s for running tasks",
+        "worker 4 drained by ada: it leaks",
+    ]
+
+
+def test_a_whole_node_is_drained(windlass: Windlass, session: SessionId) -> None:
+    drained = windlass("workers", "drain", "box-1", "--whole-node", "--why", "new kernel", "--by", "ada")
+
+    assert "Node box-1 drains" in drained.stderr
+    assert "the node was asked to drain by ada: new kernel" in windlass("workers", "ls").stdout
+
+
+def test_processes_that_do_not_end_are_named(windlass: Windlass, store: Store, session: SessionId) -> None:
+    stuck = tuple(StuckProcess(pid=pid, since=0) for pid in (41, 42))
+    store.renew(session, workers=encode_workers(WorkerList(stuck=stuck[:1])))
+    one = windlass("workers", "ls").stderr
+    store.renew(session, workers=encode_workers(WorkerList(stuck=stuck)))
+    two = windlass("workers", "ls").stderr
+
+    assert "box-1: process 41 was killed and does not end" in one
+    assert "box-1: processes 41, 42 were killed and do not end" in two
+    [node] = read(windlass("workers", "ls", "--json"))
+    assert node["stuck"][1] == {"pid": 42, "since": "1970-01-01T00:00:00Z"}
+
+
+def test_no_whole_node_is_stopped_by_mistake(windlass: Windlass, store: Store, session: SessionId) -> None:
+    for words in (["box-1"], ["box-1", "4", "--whole-node"]):
+        for command in ("drain", "stop"):
+            refused = windlass("workers", command, *words)
+            assert refused.exit_code == 2
+            assert "Give either the NUMBER of a worker or --whole-node." in refused.stderr
+    assert store.audit() == []
+
+
+def test_an_unknown_node_or_worker_is_refused_with_what_exists(windlass: Windlass, session: SessionId) -> None:
+    node, worker = windlass("workers", "drain", "box-9", "1"), windlass("workers", "stop", "box-1", "9")
+
+    assert (node.exit_code, worker.exit_code) == (4, 4)
+    assert "The running nodes are 'box-1'." in node.stderr
+    assert "Its workers are 4." in worker.stderr
 
 
 def test_a_lost_node_has_no_workers(windlass: Windlass, store: Store) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import PostgresServer
+from tests.support.roles import ROLES, create_roles, drop_roles
+from tests.support.servers import SUPERUSER, PostgresServer
 from tests.support.stores import Home, MemoryHome, PostgresCleaner, postgres_home, sqlite_home
 from windlass.clock import ManualClock
 from windlass.stores.protocol import Store
@@ -36,7 +37,9 @@ def home(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
         case "sqlite":
             home = sqlite_home(tmp_path / "windlass.db")
         case "postgres":
-            home = postgres_home(request.getfixturevalue("clean_database_url"))
+            # As the role for servers and commands: every promise must be kept with the rights that it has.
+            request.getfixturevalue("clean_database_url")
+            home = postgres_home(request.getfixturevalue("api_url"))
         case _:
             pgbouncer = request.getfixturevalue("pgbouncer")
             request.getfixturevalue("clean_database_url")
@@ -59,6 +62,14 @@ def migrated_database(postgres_server: PostgresServer) -> Iterator[str]:
     home.close()
     yield name
     postgres_server.drop_database(name)
+    drop_roles(postgres_server, *(f"{name}_{role}" for role in ROLES))
+
+
+@pytest.fixture(scope="session")
+def api_url(postgres_server: PostgresServer, migrated_database: str) -> str:
+    """The database of the run, for a role with only the rights of `windlass deploy roles`."""
+    roles = create_roles(postgres_server, owner=SUPERUSER, database=migrated_database, prefix=migrated_database)
+    return roles["api"]
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 from tests.support.builders import (
     DAY,
     HOUR,
@@ -45,6 +47,24 @@ def test_a_clock_set_back_takes_no_lease_away(store: Store, clock: ManualClock) 
 
     assert states_of(store, ids) == [State.LEASED, State.LEASED]
     assert complete(store, *claims) == [Settled(claim.lease, State.COMPLETED) for claim in claims]
+
+
+def test_a_session_that_died_before_the_clock_was_set_back_is_lost_in_its_time(
+    store: Store, clock: ManualClock
+) -> None:
+    id = submit_one(store)
+    dead, alive = a_session(store), a_session(store)
+    claim_one(store, dead)
+
+    clock.advance(-HOUR)
+    assert store.sweep().lost_sessions == 0
+    clock.advance(SESSION_TTL / 2)
+    store.renew(alive)
+    clock.advance(SESSION_TTL / 2 + timedelta(seconds=1))
+    swept = store.sweep()
+
+    assert (swept.lost_sessions, swept.requeued) == (1, 1)
+    assert state_of(store, id) is State.RUNNABLE
 
 
 def test_a_clock_set_back_keeps_fences_growing_and_ends_final(store: Store, clock: ManualClock) -> None:

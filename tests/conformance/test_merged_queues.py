@@ -6,7 +6,7 @@ from tests.support.builders import SECOND, a_session, a_task, claimed_ids, submi
 from windlass.core.ordering import Queue, Strategy
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.task import TaskId
-from windlass.errors import SessionLost
+from windlass.errors import InvalidTask, SessionLost
 from windlass.stores.protocol import Store
 
 QUEUES = ("first", "second", "third")
@@ -79,3 +79,12 @@ def test_a_queue_that_has_become_fair_is_not_overlooked_while_others_fill_the_cl
     store.configure(Queue(name="first", strategy=Strategy.DEADLINE, fair=True))
 
     assert claim(store, 1) == [soon]
+
+
+def test_a_merged_claim_has_no_shares_of_its_queues(store: Store) -> None:
+    task = submit_one(store, queue="first")
+
+    with pytest.raises(InvalidTask, match="each: a claim that merges its queues has no shares"):
+        store.claim(a_session(store), QUEUES, 1, merge=True, each={"first": 1})
+
+    assert claim(store) == [task]

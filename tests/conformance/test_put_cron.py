@@ -114,12 +114,14 @@ def test_nodes_read_crons_in_code_and_those_of_run_time_that_are_due(store: Stor
     code = CronInfo(name="code", handler="work", schedule="0 * * * *")
     store.publish(Manifest(crons=(code, replace(code, name="foreign", handler="foreign"))))
 
-    before = [cron.info.name for cron in store.crons_to_fire(["work"], clock.now())]
-    after = [cron.info.name for cron in store.crons_to_fire(["work"], clock.now() + HOUR)]
+    before = store.crons_to_fire(["work"])
+    clock.advance(timedelta(hours=1))
+    after = store.crons_to_fire(["work"])
 
-    assert before == ["code"]
-    assert after == ["code", "hourly"]
-    assert store.crons_to_fire([], clock.now() + HOUR) == []
+    assert [cron.info.name for cron in before.crons] == ["code"]
+    assert [cron.info.name for cron in after.crons] == ["code", "hourly"]
+    assert (before.now, after.now) == (clock.now() - HOUR, clock.now())
+    assert store.crons_to_fire([]).crons == []
 
 
 def test_firing_moves_the_due_time_and_needs_the_version_that_the_node_read(store: Store, clock: ManualClock) -> None:

@@ -77,6 +77,15 @@ def test_a_sleep_begins_when_its_prerequisites_have_ended_and_completes_by_itsel
     assert state_of(store, last) is State.RUNNABLE
 
 
+def test_a_sleep_without_a_workflow_waits_too(store: Store, clock: ManualClock) -> None:
+    [sleep] = submit(store, NewTask(handler=SLEEP, queue=QUEUE, wait=Wait(delay=micros(HOUR))))
+
+    assert (state_of(store, sleep), task_of(store, sleep).due) == (State.SCHEDULED, clock.now() + micros(HOUR))
+    clock.advance(HOUR)
+    store.sweep()
+    assert state_of(store, sleep) is State.COMPLETED
+
+
 def test_a_sleep_until_a_time_in_the_past_is_over_with_the_next_sweep(store: Store, clock: ManualClock) -> None:
     clock.advance(HOUR)
     until = NewTask(handler=SLEEP, queue=QUEUE, at=-HOUR, wait=Wait())
@@ -142,6 +151,20 @@ def test_an_event_may_be_set_before_its_step_exists(store: Store, clock: ManualC
     complete(store, claim_one(store))
     assert state_of(store, last) is State.RUNNABLE
     assert len(store.audit()) == 1
+
+
+def test_a_later_submit_does_not_wait_for_the_prerequisites_of_an_event_that_was_set_before_its_step(
+    store: Store,
+) -> None:
+    """As `docs/guides/events.md` says: it must name them."""
+    store.set_event(WORKFLOW, "approved", "42")
+    first, _ = submit(store, a_step(key="first"), an_event(HOUR, prerequisites=["first"]))
+
+    [alone] = submit(store, a_step(key="alone", prerequisites=[event_key("approved")]))
+    [both] = submit(store, a_step(key="both", prerequisites=[event_key("approved"), "first"]))
+
+    assert state_of(store, first) is State.RUNNABLE
+    assert (state_of(store, alone), state_of(store, both)) == (State.RUNNABLE, State.WAITING)
 
 
 def test_an_event_that_is_set_while_its_prerequisites_are_open_completes_after_them(store: Store) -> None:

@@ -23,7 +23,7 @@ from tests.support.builders import (
 )
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.core.task import NewTask
+from windlass.core.task import NewTask, OnFailure
 from windlass.errors import InvalidTask, UnknownPrerequisite, UnknownTask
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Neighbourhood, Store
@@ -61,6 +61,27 @@ def test_a_workflow_is_opened_with_its_first_tasks_or_not_at_all(store: Store) -
 
     assert [(one.created, one.state) for one in (*first, *again)] == [(True, State.WAITING), (False, State.WAITING)]
     assert len(store.audit()) == 1
+
+
+def test_a_task_behind_a_stored_one_that_waits_for_the_seal_does_not_wait_for_it_as_well(
+    store: Store, clock: ManualClock
+) -> None:
+    [early] = submit(store, after("early"))
+    store.open_workflow("w", sealed=False)
+    root, child = submit(store, after("root"), after("child", "root"))
+
+    behind_root, behind_child, behind_early = submit(
+        store, after("a", "root"), after("b", "child"), after("c", "early")
+    )
+    anyway = submit_one(store, key="d", workflow="w", prerequisites=["root"], on_failure=OnFailure.RUN)
+
+    waiting = {id: task_of(store, id).waiting for id in (root, child, behind_root, behind_child, behind_early, anyway)}
+    assert waiting == {root: 1, child: 1, behind_root: 1, behind_child: 2, behind_early: 2, anyway: 2}
+    clock.advance(SECOND)
+    assert run_all(store) == [early], "nothing else runs before the seal"
+    store.seal_workflow("w")
+    sweep_until_quiet(store)
+    assert sorted(run_all(store)) == sorted(waiting)
 
 
 def test_a_sealed_workflow_takes_tasks_that_run_at_once(store: Store) -> None:

@@ -99,6 +99,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "attempts of text": lambda s: s.attempts("ab"),
     "logs of text": lambda s: s.logs("ab"),
     "progress of text": lambda s: s.progress_of(["ab"]),
+    "latest output of text": lambda s: s.latest_output(["ab"]),
     "neighbourhood of text": lambda s: s.neighbourhood("ab"),
     "ahead of text": lambda s: s.ahead("ab"),
     "update text": lambda s: s.update("ab", Change(priority=1)),

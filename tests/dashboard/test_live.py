@@ -13,6 +13,7 @@ from tests.support.builders import submit_one
 from windlass.core.ordering import Queue
 from windlass.dashboard import live
 from windlass.dashboard.live import LiveViews, View
+from windlass.dashboard.pages.table import MODULES
 from windlass.dashboard.site import Site
 from windlass.dashboard.visit import Looks, Place
 from windlass.errors import StoreUnavailable
@@ -88,6 +89,17 @@ async def test_a_tab_gets_the_whole_page_and_then_what_changes(site: Site, store
         _, news = await read(stream, has_region(f'data-id="{id}"'))
 
         assert "live_banners" not in news["regions"], "what has not changed is not sent again"
+
+
+PAGES = [page for module in MODULES for page in module.pages]
+
+
+@pytest.mark.parametrize("path", [page.path for page in PAGES if page.nav is not None])
+async def test_every_page_of_an_empty_store_is_live(site: Site, path: str) -> None:
+    async with aclosing(follow(LiveViews(site), site, path)) as stream:
+        _, first = await read(stream, lambda name, _: name in ("regions", "ended"))
+
+    assert "live_banners" in first.get("regions", first)
 
 
 async def test_tabs_with_equal_rights_share_one_view_and_have_their_own_form_tokens(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-import time
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from tests.dashboard.conftest import Browser
 from tests.support.builders import GAVE_UP, claim_one, complete, run, submit_one
+from tests.support.processes import until
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
@@ -74,6 +75,16 @@ async def test_a_queue_is_paused_for_some_time_with_a_reason(
     await browser.post("/queues/resume", name="post", back="queues/post")
     assert not queues.get(access, "post").settings.paused
     assert browser.page.url.path == "/queues/post"
+
+
+async def test_many_paused_queues_are_few_banners(browser: Browser, store: MemoryStore) -> None:
+    for number in range(5):
+        store.configure(Queue(name=f"bulk-{number}", paused=True, paused_by="ops"))
+
+    page = await browser.open("/settings")
+
+    assert [f'id="paused-bulk-{number}"' in page for number in range(5)] == [True, True, True, False, False]
+    assert "2 more queues are paused" in page
 
 
 async def test_the_settings_of_a_queue_are_changed_and_only_what_differs(
@@ -289,12 +300,11 @@ async def test_a_canary_goes_on_after_the_request_and_everybody_sees_how_far_it_
     assert again.status_code == 409
     assert "already" in again.text
     complete(store, claim_one(store))
-    give_up_at = time.monotonic() + 10
-    while (progress := find_run(access, group)) is None or progress.progress.retried < 3:
-        assert time.monotonic() < give_up_at, progress
-        time.sleep(0.02)
+    until(lambda: (run := find_run(access, group)) is not None and run.progress.retried == 3, "the others are retried")
 
-    assert not progress.ended
+    run = find_run(access, group)
+    assert run is not None
+    assert not run.ended
     assert [entry.action for entry in store.audit()][:2] == ["retried", "retried"]
 
 
@@ -409,3 +419,92 @@ async def test_limited_tokens_see_only_theirs(
     await by_queue.post("/queues/pause", name="post", why="mine")
     assert queues.get(access, "post").settings.paused_by == "q"
     assert not queues.get(access, "other").settings.paused
+
+
+async def test_the_95th_percentile_of_waits_is_shown(browser: Browser, store: MemoryStore, clock: ManualClock) -> None:
+    submit_one(store, queue="post")
+    assert "nothing completed recently" in await browser.open("/")
+    clock.advance(timedelta(minutes=2))
+    complete(store, claim_one(store, queue="post"))
+
+    for path in ("/", "/queues/post"):
+        page = re.sub(r"<[^>]+>|\s+", " ", await browser.open(path))
+        assert re.search(r"p95 wait\s+2 min\s+of the last 1,", page), page[:2_000]
+
+
+async def test_the_message_after_an_action_offers_to_undo_it(
+    browser: Browser, store: MemoryStore, access: Access
+) -> None:
+    submit_one(store, queue="post")
+    await browser.open("/queues/post")
+    await browser.post("/queues/pause", name="post", why="import", back="queues/post")
+    [number] = re.findall(r'name="number" value="(\d+)"', browser.text)
+    assert "Queue post is paused" in browser.text
+
+    await browser.post("/audit/undo", number=number, back="queues/post")
+
+    assert str(browser.page.url).endswith("/queues/post")
+    assert f"Undid #{number}: paused queue post: import." in html.unescape(browser.text)
+    assert not queues.get(access, "post").settings.paused
+    assert last_entry(store) == ("queue/post", "undone", "local")
+
+
+async def test_an_action_that_cannot_be_undone_offers_nothing(browser: Browser, store: MemoryStore) -> None:
+    id = submit_one(store)
+    run(store, GAVE_UP)
+    await browser.open(f"/tasks/{id}")
+
+    await browser.post(f"/tasks/{id}/retry")
+
+    assert store.audit()[0].action == "retried"
+    assert 'action="audit/undo"' not in browser.text
+    assert "/audit/undo" not in browser.text
+
+
+async def test_several_changes_of_one_action_are_undone_together(browser: Browser, store: MemoryStore) -> None:
+    ids = [submit_one(store) for _ in range(3)]
+    await browser.open("/tasks")
+    await browser.post("/tasks/bulk", verb="priority", id=[str(id) for id in ids], priority="7")
+    numbers = re.findall(r'name="number" value="(\d+)"', browser.text)
+    assert len(numbers) == 3
+
+    await browser.post("/audit/undo", number=numbers)
+
+    assert "Undid 3 entries." in browser.text
+    assert [task.priority for task in store.find(Filter()).tasks] == [0, 0, 0]
+
+
+async def test_the_audit_log_offers_to_undo_what_nobody_has_changed_since(
+    browser: Browser, store: MemoryStore, access: Access
+) -> None:
+    submit_one(store, queue="post")
+    queues.pause(access, "post", ANN)
+    first = store.audit()[0].number
+    queues.resume(access, "post", ANN)
+    second = store.audit()[0].number
+    store.publish(Manifest(crons=(CRON,)))
+    crons.run(access, CRON.name, ANN)
+
+    await browser.open("/audit")
+    assert re.findall(r'name="number" value="(\d+)"', browser.text) == [str(second)]
+
+    refused = await browser.post("/audit/undo", number=first)
+    assert (refused.status_code, f"Undo #{second} first." in html.unescape(browser.text)) == (409, True)
+
+    await browser.open("/audit")
+    await browser.post("/audit/undo", number=second)
+    assert queues.get(access, "post").settings.paused
+
+
+async def test_a_reader_is_not_offered_to_undo(
+    browse: Callable[..., Browser], access: Access, store: MemoryStore
+) -> None:
+    submit_one(store, queue="post")
+    queues.pause(access, "post", ANN)
+    browser = browse(read_only=True)
+
+    await browser.open("/audit")
+
+    assert "audit/undo" not in browser.text
+    assert (await browser.post("/audit/undo", number=store.audit()[0].number)).status_code == 403
+    assert queues.get(access, "post").settings.paused

@@ -20,9 +20,9 @@ from windlass.autoscale.stored_state import (
 )
 from windlass.clock import ManualClock
 from windlass.core.task import SessionId
-from windlass.core.worker_list import RunningTask, WorkerList, WorkerProcess, encode_workers
+from windlass.core.worker_list import RunningTask, StuckProcess, WorkerList, WorkerProcess, encode_workers
 from windlass.dashboard.pages import lab
-from windlass.operations import pool_history, pool_simulation
+from windlass.operations import nodes, pool_history, pool_simulation
 from windlass.operations.access import Access
 from windlass.operations.caller import Scope
 from windlass.stores.coordination import Entry
@@ -37,7 +37,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture
 def session(store: MemoryStore, clock: ManualClock) -> SessionId:
     """A node with a pool named mail, which has decided."""
-    found = a_session(store, ttl=timedelta(hours=1))
+    found = a_session(store, ttl=timedelta(hours=1), about='{"pools": {"mail": {"queues": ["mail"]}}}')
     report = NodeReport(pools={"mail": PoolReport(queues=("mail",), min=1, max=8, target=3, ready=3, running=1)})
     store.report(found, msgspec.json.encode(report).decode())
     decision = PoolDecision(
@@ -159,6 +159,36 @@ async def test_people_override_freeze_pause_and_resume_with_reason_and_expiry(
     await browser.post("/pool/resume", name="mail")
     assert (overrides(store).override, overrides(store).paused) == (None, None)
     assert [entry.action for entry in store.audit("pool/mail")] == ["resumed", "paused", "set", "set"]
+
+
+async def test_workers_and_nodes_are_drained_and_stopped(
+    browser: Browser, store: MemoryStore, session: SessionId
+) -> None:
+    workers = (WorkerProcess(number=number, pool="mail", state="busy", since=0) for number in (1, 2))
+    stuck = (StuckProcess(pid=4711, since=0),)
+    store.renew(session, workers=encode_workers(WorkerList(workers=tuple(workers), stuck=stuck)))
+    before = await browser.open("/pool")
+
+    drained = await browser.post("/workers/drain", name="mail", session=session, worker="1", why=HOSTILE)
+    stopped = await browser.post("/workers/stop", name="mail", session=session, worker="2", grace="0s")
+    node = await browser.post("/nodes/drain", name="mail", session=session, why="new kernel")
+    again = await browser.post("/nodes/stop", name="mail", session=session, grace="")
+    unknown = await browser.post("/workers/drain", name="mail", session=session, worker="9")
+
+    assert "Drain worker 1 of node-1" in before
+    assert "process 4711 was killed and does not end" in before
+    assert "Worker 1 of node-1 drains" in drained.text
+    assert "busy, drain requested" in drained.text
+    assert "Tasks that still run after 0 s are released" in stopped.text
+    assert "asked to drain by local: new kernel" in node.text
+    assert "Stop node node-1" in node.text
+    assert "Node node-1 stops. Tasks that still run after 5 s are released" in again.text
+    assert "Stop node node-1" not in again.text
+    assert (unknown.status_code, "Its workers are 1, 2." in unknown.text) == (404, True)
+    found = nodes.read_requests(store.look([], ahead=timedelta(0)).controls)
+    assert [(one.worker, one.grace) for one in found] == [(1, None), (2, 0.0), (None, 5.0)]
+    assert [entry.action for entry in store.audit("node/node-1")] == ["stopped", "drained", "stopped", "drained"]
+    assert HOSTILE not in await browser.open("/pool")
 
 
 @pytest.mark.usefixtures("session")

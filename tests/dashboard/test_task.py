@@ -12,7 +12,7 @@ from tests.support.builders import NO_RETRY, a_task, claim_one, in_state, report
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.retry import Error
-from windlass.core.settlement import Raised, Returned
+from windlass.core.settlement import Raised, Returned, Settlement
 from windlass.core.task import NewTask
 from windlass.dashboard.load_chart import add_steps
 from windlass.dashboard.svg.timeline import find_segments
@@ -29,7 +29,7 @@ TRACEBACK = """Traceback (most recent call last):
     self.x()
   File "/app/shop.py", line 45, in charge
     card.charge(cents)
-KeyError: 'card'
+KeyError: 'card' password=hunter2
 """
 
 
@@ -69,6 +69,38 @@ async def test_a_failed_task_shows_its_error_with_library_frames_folded_and_secr
     assert "4711" not in text
     assert "[redacted], unchanged" in text
     assert "1 task with KeyError" in text
+    assert "failed in attempt 1 with KeyError" in text
+    assert text.count("password=[redacted]") == 1, "the error is shown once"
+
+
+async def test_a_reason_that_no_attempt_shows_is_how_a_task_ended(browser: Browser, store: MemoryStore) -> None:
+    id = submit_one(store)
+    store.cancel([id], reason="the order was withdrawn")
+
+    assert "cancelled: the order was withdrawn" in await browser.open(f"/tasks/{id}")
+
+
+async def test_the_output_of_a_running_attempt_is_shown_and_moves_to_the_ended_ones(
+    browser: Browser, store: MemoryStore
+) -> None:
+    id = submit_one(store)
+    claim = claim_one(store)
+    long = "".join(f"line {number}\n" for number in range(1_200))
+
+    silent = await browser.open(f"/tasks/{id}")
+    store.record_output([(claim.lease, f"{long}password=hunter2 <b>\n")])
+    printed = await browser.open(f"/tasks/{id}")
+    store.settle([(claim.lease, Settlement(state=State.COMPLETED, attempts=1, log="the end\n"))])
+    ended = await browser.open(f"/tasks/{id}")
+
+    assert "It has printed nothing yet." in silent
+    shown = re.search(r"<pre [^>]*data-follow>(.*?)</pre>", printed, re.DOTALL)
+    assert shown is not None
+    lines = shown[1].splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("line 201", "password=[redacted] &lt;b&gt;", 1_000)
+    assert "(the last 1,000 lines)" in printed
+    assert "data-follow" not in ended
+    assert "the end" in ended
 
 
 async def test_eight_digits_of_an_id_are_enough_and_an_unknown_one_is_an_error_page(
@@ -142,7 +174,9 @@ async def test_a_task_in_any_state_has_a_page_that_says_why(browser: Browser, st
         id = in_state(store, state)
         text = await browser.open(f"/tasks/{id}")
         now = state_of(store, id)
-        assert "not running?" in text or now.final
+        assert (
+            "How did it end?" if now.final else "What is it doing?" if now is State.LEASED else "not running?"
+        ) in text
         assert f's-{now.value}"' in text
 
 

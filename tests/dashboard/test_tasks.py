@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 
 from tests.dashboard.conftest import Browser
 from windlass.core.lifecycle import State
-from windlass.core.task import NewTask
+from windlass.core.task import NewTask, TaskId
+from windlass.operations import tasks
 from windlass.operations.caller import Scope
 from windlass.stores.memory import MemoryStore
-from windlass.stores.protocol import Filter
+from windlass.stores.protocol import Cursor, Filter, Page
 
 pytestmark = pytest.mark.anyio
 
@@ -56,6 +58,18 @@ async def test_a_wrong_filter_is_explained_on_the_page(browser: Browser) -> None
 
     assert "did you mean state?" in text
     assert 'value="stat:failed"' in text
+
+
+async def test_a_search_that_has_not_seen_all_tasks_does_not_say_that_none_matches(
+    browser: Browser, shop: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = Page([], Cursor(0, TaskId(UUID(int=0))))
+    monkeypatch.setattr(tasks, "find", lambda *_, **__: more)
+
+    text = await browser.open("/tasks?q=state%3Acompleted")
+
+    assert "No task matches among the newest that were searched." in text
+    assert ">Older</a>" in text
 
 
 async def test_pages_follow_each_other_by_cursor(browser: Browser, shop: MemoryStore) -> None:

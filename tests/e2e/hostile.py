@@ -6,6 +6,8 @@ import asyncio
 import atexit
 import ctypes
 import os
+import pwd
+import resource
 import signal
 import socket
 import sys
@@ -17,6 +19,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+
+import psutil
 
 import windlass
 from tests.e2e.shop import app, catch_soft_limit, effect, sleep
@@ -392,3 +396,25 @@ def replace_signals() -> None:
 def signal_parent(number: int) -> None:
     effect("began")
     os.kill(os.getppid(), number)
+
+
+@app.task
+def bomb(processes: int) -> None:
+    """Start a process that forks without end, as do all its children, as a user who may have this many more."""
+    effect("began")
+    if os.fork() == 0:
+        if os.geteuid() == 0:  # The limit does not apply to root.
+            os.setuid(pwd.getpwnam("nobody").pw_uid)
+        most = processes + sum(one.num_threads() for one in psutil.process_iter() if _is_own(one))
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        while True:
+            with suppress(BlockingIOError):  # There are as many as allowed.
+                os.fork()
+            time.sleep(0.01)
+    time.sleep(60)
+
+
+def _is_own(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.uids().real == os.getuid()
+    return False

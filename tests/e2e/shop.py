@@ -142,6 +142,22 @@ def gated_once() -> str:
     return "first"
 
 
+@app.task
+def leave_daemon() -> None:
+    """Start a process that loses its parent, and run until the test opens the gate."""
+    shell = ["sh", "-c", "setsid sleep 600 > /dev/null & echo $!"]
+    effect("left", daemon=int(subprocess.run(shell, stdout=subprocess.PIPE, check=True).stdout))
+    await_gate()
+
+
+@app.task
+def pass_gate() -> str:
+    """Run until the test opens the gate."""
+    effect("began")
+    await_gate()
+    return "passed"
+
+
 @app.task(downstream="bank", retry=Retry(retries=10, base=timedelta(seconds=1)))
 def pay() -> str:
     """Fail after a while if the bank is down. Wait for the gate if the bank is slow."""
@@ -339,6 +355,28 @@ def speak(text: str) -> None:
     print("err", text, file=sys.stderr)
     logging.getLogger("shop").warning("log %s", text)
     windlass.current().log.info("ours %s", text)
+
+
+@app.task(retries=0)
+def speak_and_wait() -> str:
+    """Print, and end when the file `gate` exists."""
+    print("before the gate")
+    windlass.current().log.info("still there")
+    effect("began")
+    gate = Path(os.environ["WINDLASS_EFFECTS"]).with_name("gate")
+    while not gate.exists():
+        time.sleep(0.01)
+    print("after the gate")
+    return "ended"
+
+
+@app.task
+async def aspeak_and_wait() -> None:
+    """Print, and end when the file `gate` exists."""
+    print("before the gate")
+    gate = Path(os.environ["WINDLASS_EFFECTS"]).with_name("gate")
+    while not gate.exists():
+        await asyncio.sleep(0.01)
 
 
 @app.task

@@ -15,6 +15,7 @@ import pytest
 import windlass
 from tests.e2e import extra_app, extra_handlers, shop
 from tests.support.nodes import PATIENCE, as_given, await_effect
+from tests.support.processes import until
 from windlass.config import InvalidSettings, PoolSettings
 from windlass.core.lifecycle import State
 from windlass.errors import NotAllowed
@@ -44,6 +45,21 @@ def test_a_node_in_a_with_block_runs_tasks_and_drains_at_the_end(shop_store: Sto
     assert not node.running
     assert [session.lost for session in shop_store.sessions()] == [True], "its session was closed"
     assert shop_store.counts(), "the store of the app is still open"
+
+
+@ON_SQLITE
+def test_a_node_that_a_person_drains_ends_and_closes_its_session(shop_store: Store, effects: Path) -> None:
+    node = shop.app.worker(size=1, name="embedded")
+    node.start()
+    handle = shop.sleep.enqueue(0.5)
+    await_effect(effects, "began")
+
+    shop.app.nodes.drain("embedded", why="new version")
+
+    assert node.join(PATIENCE)
+    until(lambda: [session.lost for session in shop_store.sessions()] == [True], "its session is closed")
+    assert (handle.state, node.running, node.failure) == (State.COMPLETED, False, None)
+    node.stop()
 
 
 def test_a_stop_without_waiting_releases_running_tasks(shop_store: Store, effects: Path) -> None:

@@ -233,6 +233,7 @@ CASES = {
     "forking on the loop, and returning twice": Case(hostile.afork_and_return.bind()),
     "forking on the loop, and waiting twice": Case(hostile.afork_and_wait.bind()),
     "a daemon": Case(hostile.daemonize.bind(60)),
+    "a fork bomb": Case(hostile.bomb.using(**LIMITED).bind(40), State.FAILED, kind="Timeout", outlived=True),
     "a thread that continues": Case(hostile.leave_thread.bind()),
     "stopping the parent": Case(hostile.signal_parent.bind(signal.SIGSTOP)),
     "terminating the parent": Case(hostile.signal_parent.bind(signal.SIGTERM)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,22 @@ def test_a_poison_task_fails_after_three_deaths_and_its_neighbors_complete(
     assert "Its process died 3 times" in (task.reason or "")
     assert max(handle.task().crashes for handle in neighbors) <= 1, "a task that was present at one death runs alone"
     assert len([each for each in read_effects(effects, "began") if each["task"] == str(poison.id)]) == 3
+    assert started.process.poll() is None
+
+
+def test_a_storm_of_segfaults_fails_only_the_tasks_that_cause_it(node: Callable[..., NodeProcess]) -> None:
+    started = node("-n", "2")
+    calls: list[Bound[None]] = [shop.nothing.bind() for _ in range(200)]
+    for place in range(0, 200, 10):
+        calls.insert(place, shop.crash.bind("segfault"))
+
+    handles = shop.app.enqueue_many(calls)
+
+    states = Counter(handle.wait(PATIENCE) for handle in handles)
+    assert states == {State.FAILED: 20, State.COMPLETED: 200}
+    crashes = {(task.state, task.crashes) for task in (handle.task() for handle in handles)}
+    assert {times for state, times in crashes if state is State.FAILED} == {3}
+    assert max(times for state, times in crashes if state is State.COMPLETED) <= 1
     assert started.process.poll() is None
 
 

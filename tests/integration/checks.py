@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -11,6 +11,7 @@ import psycopg
 from tests.support.builders import all_tasks, counted, recounted, run_all
 from windlass.core.lifecycle import State
 from windlass.core.task import Claim, TaskId
+from windlass.errors import StoreUnavailable
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Store
 
@@ -52,3 +53,11 @@ def orders(admin: psycopg.Connection) -> int:
     """Return the number of rows in the caller's own table."""
     [(found,)] = admin.execute("SELECT count(*) FROM public.orders").fetchall()
     return found
+
+
+def is_back(store: Store) -> bool:
+    """Return True if a store that was away answers again."""
+    with suppress(StoreUnavailable):
+        store.counts()
+        return True
+    return False

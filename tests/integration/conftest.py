@@ -6,6 +6,7 @@ Both are clones of a database that was migrated once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from tests.support.servers import PostgresServer
 from tests.support.stores import PostgresCleaner
 from windlass.stores.postgres import PostgresStore
+from windlass.stores.protocol import Store
+from windlass.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture(scope="session")
@@ -73,3 +76,14 @@ def store(shared_store: PostgresStore, shared_cleaner: PostgresCleaner) -> Postg
     """The module's store, emptied."""
     shared_cleaner.clean()
     return shared_store
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A SQLite store, and the module's store on PostgreSQL, emptied."""
+    if request.param == "postgres":
+        yield request.getfixturevalue("store")
+        return
+    store = SQLiteStore(tmp_path / "windlass.db")
+    yield store
+    store.close()

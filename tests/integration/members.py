@@ -7,15 +7,19 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from typing import TypeVar
 
 import apsw
 
 from tests.support.builders import a_task, submit, submit_one
 from tests.support.processes import Controller, open_store
-from windlass.errors import StoreError
+from windlass.errors import StoreError, StoreUnavailable
 from windlass.stores.protocol import Store
+from windlass.stores.sqlite import SQLiteStore
 
+T = TypeVar("T")
 LONG = timedelta(seconds=30)
 MOMENT = timedelta(milliseconds=1)
 
@@ -86,6 +90,25 @@ def forker(test: Controller, url: str, tasks: int) -> list[int]:
     _submit_some(store, "parent-after", tasks)
     store.close()
     return statuses
+
+
+def crowd(test: Controller, url: str, processes: int, tasks: int) -> list[int]:
+    """Forks processes that each open a store and submit tasks, again and again until they are taken. Exit statuses."""
+
+    def child(name: str) -> None:
+        store = _until_available(lambda: open_store(url))
+        for number in range(tasks):
+            _until_available(lambda number=number: submit(store, a_task(key=f"{name}-{number}")))
+        store.close()
+
+    children = [_fork(lambda n=n: child(str(n))) for n in range(processes)]
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def _until_available(call: Callable[[], T]) -> T:
+    while True:
+        with suppress(StoreUnavailable):
+            return call()
 
 
 def forker_that_closes_first(test: Controller, url: str) -> int:
@@ -180,3 +203,17 @@ def _fork(work: Callable[[], object]) -> int:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def sqlite_writer(test: Controller, path: str) -> None:
+    """A process of ours in the middle of a write, which it ends when it is asked to."""
+    store = SQLiteStore(path)
+    test.send("open")
+    test.receive()
+
+    def work(_tx: object) -> None:
+        test.send("writing")
+        test.receive()
+
+    store._db.transact(work)
+    store.close()

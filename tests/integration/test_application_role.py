@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -14,6 +12,7 @@ from click.testing import CliRunner
 
 from tests.deploy.running import made
 from tests.support.builders import a_task, claim_one, complete, sweep_until_quiet
+from tests.support.roles import run_script
 from tests.support.servers import PostgresServer
 from windlass.cli.main import main
 from windlass.core.lifecycle import State
@@ -24,13 +23,10 @@ PASSWORD = "long 'quoted' password"
 
 
 @pytest.fixture
-def url(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[str]:
+def url(postgres_server: PostgresServer) -> Iterator[str]:
     """A database that the script has created, as its role."""
-    script = tmp_path / "role.sql"
-    script.write_text(made("role", *NAMES))
     admin = postgres_server.url("postgres")
-    words = ["psql", admin, "-v", "ON_ERROR_STOP=1", "-v", f"password={PASSWORD}", "-f", str(script)]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    run_script(postgres_server, made("role", *NAMES), WINDLASS_PASSWORD=PASSWORD)
     found = urlsplit(admin)
     yield f"postgresql://application@{found.hostname}:{found.port}/application_tasks?password=long%20%27quoted%27%20password"
     with psycopg.connect(admin, autocommit=True) as connection:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fill import fill_postgres, fill_sqlite, make_template
+from benchmarks.shapes import SHAPES
 from tests.support.builders import a_session
 from windlass import open_store
 from windlass.core.lifecycle import State
@@ -64,6 +65,31 @@ def test_the_graphs_run_on_sqlite() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "retry from the root (30)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--tasks", "300"], ["--node", "--shape", "layers", "--tasks", "1500"], ["--only", "cascades", "--tasks", "300"]],
+)
+def test_large_graphs_are_measured_on_sqlite(arguments: list[str], tmp_path: Path) -> None:
+    found = tmp_path / "found.json"
+
+    done = run_benchmark("benchmarks.scale", "--store", "sqlite", *arguments, "--json", str(found))
+
+    assert done.returncode == 0, done.stderr
+    results = json.loads(found.read_text())
+    assert len({(one["shape"], one["by"]) for one in results}) == len(results) > 0
+    assert all(one["run"]["tasks"] == one["tasks"] == int(arguments[-1]) for one in results)
+    assert all(one["transactions"] is None or 0 < one["transactions"] <= 3 * one["tasks"] for one in results)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_graphs_to_measure_are_in_topological_order(shape: str) -> None:
+    seen: set[int] = set()
+    for number, above in SHAPES[shape](2_500):
+        assert seen.issuperset(above)
+        seen.add(number)
+    assert seen == set(range(2_500))
 
 
 def test_a_worker_runs_every_kind_of_handler() -> None:

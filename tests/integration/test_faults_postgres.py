@@ -36,6 +36,7 @@ from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.database import SETTINGS, PostgresTransaction
 from windlass.stores.protocol import Settled
 from windlass.stores.sql import endings, settle
+from windlass.stores.sql.database import Transaction
 
 
 @pytest.fixture
@@ -257,9 +258,9 @@ def test_a_server_that_ends_idle_connections_goes_unseen(shared_url: str, admin:
         return not admin.execute("SELECT 1 FROM pg_stat_activity WHERE application_name = 'dropped'").fetchall()
 
     with opened(url) as dropped:
-        dropped.counts()
+        before = dropped.counts()
         until(is_dropped, "the server has ended the connection")
-        dropped.counts()
+        assert dropped.counts() == before
 
 
 def test_a_closed_store_leaves_no_thread_and_no_connection(migrated_url: str) -> None:
@@ -306,3 +307,19 @@ def test_a_store_whose_connections_are_all_in_use_says_so(
         holder.rollback()
 
         assert waiting.answer() == 1
+
+
+def test_the_server_counts_a_process_that_is_paused_inside_a_transaction_as_idle(
+    store: PostgresStore, admin: psycopg.Connection
+) -> None:
+    """Only then does it end the transaction in time. Its locks would stop the sweeps of every node."""
+    session = a_session(store)
+    in_transaction = "SELECT state FROM pg_stat_activity WHERE xact_start IS NOT NULL AND application_name = 'windlass'"
+
+    def pause_after_a_lock(tx: Transaction) -> list[tuple[Any, ...]]:
+        assert tx.query("renew", session=session, now=None, about=None, workers=None).rows()
+        found = f"{in_transaction} AND datname = current_database()"
+        until(lambda: admin.execute(found).fetchall() == [("idle in transaction",)], "the server waits", 5)
+        return admin.execute(found).fetchall()
+
+    assert store._db.transact(pause_after_a_lock) == [("idle in transaction",)]

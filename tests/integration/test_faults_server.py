@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 
 from tests.integration import members
-from tests.integration.checks import assert_sound, granted, leased_now, opened
+from tests.integration.checks import assert_sound, granted, is_back, leased_now, opened
 from tests.integration.threads import InThread
 from tests.support.builders import (
     SECOND,
@@ -30,7 +30,7 @@ from tests.support.builders import (
     submit_one,
     sweep_until_quiet,
 )
-from tests.support.processes import until
+from tests.support.processes import ProcessGroup, until
 from tests.support.servers import PgBouncer, PostgresServer, ServerMissing, StopMode, free_port
 from windlass.core.lifecycle import State
 from windlass.core.settlement import COMPLETED
@@ -208,13 +208,6 @@ def test_a_server_that_stays_away_is_unavailable(
         assert state_of(store, id) is State.RUNNABLE
 
 
-def is_back(store: Store) -> bool:
-    with suppress(StoreUnavailable):
-        store.counts()
-        return True
-    return False
-
-
 def test_a_restored_backup_knows_none_of_the_leases_granted_since(fragile_server: PostgresServer) -> None:
     live = fragile_server.create_database()
     with opened(fragile_server.url(live)) as store:
@@ -278,6 +271,22 @@ def test_a_server_without_free_connections_keeps_the_ones_that_are_there_working
         assert_sound(store)
     for store in stores:
         store.close()
+
+
+def test_more_processes_than_the_server_has_connections_for_come_to_their_end(
+    fragile_server: PostgresServer, fragile_url: str
+) -> None:
+    processes, tasks = 40, 10
+    log = fragile_server.folder / "log"
+    before = len(log.read_text())
+    with opened(fragile_url) as store, ProcessGroup() as group:
+        statuses = group.start(members.crowd, url=fragile_url, processes=processes, tasks=tasks).receive(180)
+
+        assert statuses == [0] * processes
+        until(lambda: can_connect(fragile_url), "the server has free connections again")
+        assert {task.key for task in all_tasks(store)} == {f"{n}-{m}" for n in range(processes) for m in range(tasks)}
+        assert_sound(store)
+    assert "too many clients" in log.read_text()[before:], "there were not enough connections for all"
 
 
 def can_connect(url: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -82,7 +83,7 @@ def test_a_lock_that_another_program_keeps_is_unavailable_in_the_end(
         submit_one(store, key="before")
         holder = group.start(members.sqlite_lock_holder, path=str(path))
         holder.receive()
-        with pytest.raises(StoreUnavailable, match=f"{path} is locked by another program"):
+        with pytest.raises(StoreUnavailable, match=rf"{path}: waited 0\.1 s to write, because process {holder.pid} \("):
             submit_one(store)
         read = keys(store)
         holder.send("enough")
@@ -373,6 +374,47 @@ def test_a_full_disk_is_unavailable_leaves_nothing_half_and_passes_by_itself(sto
     assert counted(store) == recounted(store)
     assert complete(store, claim) == [Settled(claim.lease, State.COMPLETED)]
     store.submit([a_task(args={"text": "x" * 10_000}) for _ in range(10)])
+
+
+class UnsyncedFile(apsw.VFSFile):
+    """A file that the disk takes, and does not make durable while `is_failing`."""
+
+    is_failing = False
+
+    def xSync(self, flags: int) -> None:  # noqa: N802 - the name that SQLite gives it
+        if UnsyncedFile.is_failing:
+            raise apsw.IOError("the disk has failed")
+        super().xSync(flags)
+
+
+class UnsyncedFiles(apsw.VFS):
+    """The file system of SQLite for all connections that are opened while it is registered."""
+
+    def __init__(self) -> None:
+        super().__init__("windlass-unsynced", base="unix", makedefault=True)
+
+    def xOpen(self, name: Any, flags: list[int]) -> UnsyncedFile:  # noqa: N802
+        return UnsyncedFile("unix", name, flags)
+
+
+def test_nothing_is_acknowledged_that_the_disk_did_not_make_durable(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F13: `fsync` fails."""
+    files = UnsyncedFiles()
+    try:
+        with opened(path) as store:
+            submit_one(store, key="before")
+            with monkeypatch.context() as failing:
+                failing.setattr(UnsyncedFile, "is_failing", True)
+                with pytest.raises(StoreError, match=str(path)):
+                    submit_one(store, key="during")
+            submit_one(store, key="after")
+        with opened(path) as store:
+            assert {"before", "after"} <= set(keys(store))
+            assert counted(store) == recounted(store)
+    finally:
+        files.unregister()
 
 
 # Clocks.

@@ -88,6 +88,29 @@ def test_an_attempt_is_completed_with_its_rows(
     assert counted(store) == recounted(store)
 
 
+def test_output_neither_waits_for_the_transaction_that_ends_its_attempt_nor_replaces_what_that_stores(
+    store: PostgresStore, url: str
+) -> None:
+    kept, undone = submit_one(store), submit_one(store, queue="other")
+    one, other = claim_one(store), claim_one(store, queue="other")
+
+    def undo() -> None:
+        with handler(url) as conn:
+            wiring.complete_in(conn, other.lease, replace(decided(other, Returned()), log="undone"))
+            assert store.record_output([(other.lease, "a part")]) == [], "the lease is still valid"
+            raise Undo
+
+    with handler(url) as conn:
+        wiring.complete_in(conn, one.lease, replace(decided(one, Returned()), log="the whole"))
+        assert store.record_output([(one.lease, "a part")]) == []
+    with pytest.raises(Undo):
+        undo()
+
+    assert store.record_output([(one.lease, "a part"), (other.lease, "another part")]) == [one.lease]
+    assert store.logs(kept) == [Log(one.lease.fence, "the whole")]
+    assert store.logs(undone) == [Log(other.lease.fence, "another part", running=True)]
+
+
 def test_an_attempt_that_rolls_back_has_not_ended(store: PostgresStore, url: str, admin: psycopg.Connection) -> None:
     id = submit_one(store)
     claim = claim_one(store)

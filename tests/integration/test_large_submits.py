@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,19 +17,8 @@ from windlass.errors import UnknownPrerequisite
 from windlass.stores.postgres import PostgresStore, fast_submit
 from windlass.stores.protocol import Filter, Store
 from windlass.stores.sql import submit as sql_submit
-from windlass.stores.sqlite import SQLiteStore
 
 TASKS = 20_000
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "postgres":
-        yield request.getfixturevalue("store")
-        return
-    store = SQLiteStore(tmp_path / "windlass.db")
-    yield store
-    store.close()
 
 
 def batch() -> list[NewTask]:

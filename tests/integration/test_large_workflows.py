@@ -98,6 +98,6 @@ def test_a_workflow_of_a_million_tasks_is_shown_retried_and_cancelled(migrated_u
     assert all(f"{TASKS:,} steps are too many" in each.out and len(each.out) < 5_000 for each in shown)
     assert '"aggregated": true' in paged.out
     assert f'"matching": {TASKS}' in tried.out
-    assert retried.out == f"retried {TASKS:,} tasks\n"
+    assert retried.out == f"Retried {TASKS:,} tasks.\n"
     assert f"◇ {TASKS - 1:,}, ▸ 1" in waiting.out
-    assert cancelled.out == f"cancelled {TASKS:,} tasks\n"
+    assert cancelled.out == f"Cancelled {TASKS:,} tasks.\n"

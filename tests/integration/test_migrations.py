@@ -15,7 +15,7 @@ from psycopg import sql
 from tests.integration import members
 from tests.integration.threads import InThread
 from tests.support.builders import a_task, all_tasks, counted, recounted, run_all, submit, submit_one, sweep_until_quiet
-from tests.support.processes import ProcessGroup, open_store
+from tests.support.processes import ProcessGroup, open_store, until
 from tests.support.servers import PostgresServer
 from windlass.errors import SchemaTooNew, StoreError
 from windlass.stores.migrate import Migration, migrations, pending
@@ -295,6 +295,117 @@ def test_a_migration_may_take_longer_than_a_call(postgres_url: str, monkeypatch:
         assert works(store)
 
 
+def test_a_migration_waits_briefly_for_a_table_because_others_wait_behind_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "CREATE TABLE windlass.seen AS SELECT current_setting('lock_timeout') AS timeout"
+    monkeypatch.setattr(schema, "pending", plan("postgres", script))
+
+    with opened(postgres_url) as store:
+        assert works(store)
+
+    assert query(postgres_url, "SELECT timeout FROM windlass.seen") == [(schema.LOCK_TIMEOUT,)]
+
+
+INDEX = "CREATE INDEX CONCURRENTLY IF NOT EXISTS task_more ON windlass.task (handler);"
+IS_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('windlass.task_more')"
+
+
+def test_an_index_is_built_while_others_write_to_its_table(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build waits for a transaction that has written to the table; all others continue, and may migrate too."""
+    node = PostgresStore(postgres_url)
+    monkeypatch.setattr(schema, "pending", plan("postgres", INDEX))
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX%' AND wait_event_type = 'Lock'"
+
+    with psycopg.connect(postgres_url) as caller:
+        node.submit([a_task(queue="caller")], conn=caller)
+        openers = [InThread(lambda: PostgresStore(postgres_url).close()) for _ in range(3)]
+        until(lambda: query(postgres_url, waits) == [(1,)], "the build waits for the caller")
+        submit(node, a_task(), a_task(key="named"))
+        assert len(run_all(node)) == 2
+        sweep_until_quiet(node)
+        assert LATEST["postgres"] == applied(postgres_url)[-1][0], "it is recorded when it is done"
+    for opener in openers:
+        opener.answer()
+    node.close()
+
+    assert query(postgres_url, IS_VALID) == [(True,)]
+    assert [number for number, *_ in applied(postgres_url)] == list(range(1, LATEST["postgres"] + 2))
+
+
+def test_an_index_that_a_crash_left_invalid_is_built_again(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(postgres_url) as store:
+        submit(store, a_task(), a_task())
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        query(postgres_url, "CREATE UNIQUE INDEX CONCURRENTLY task_more ON windlass.task (handler)")
+    assert query(postgres_url, IS_VALID) == [(False,)]
+    monkeypatch.setattr(schema, "pending", plan("postgres", INDEX))
+
+    with opened(postgres_url) as store:
+        assert len(run_all(store)) == 2
+
+    assert query(postgres_url, IS_VALID) == [(True,)]
+    assert applied(postgres_url)[-1][0] == LATEST["postgres"] + 1
+
+
+def test_an_index_that_was_built_but_not_recorded_stays(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(postgres_url):
+        query(postgres_url, INDEX)
+    before = query(postgres_url, "SELECT to_regclass('windlass.task_more')::oid")
+    monkeypatch.setattr(schema, "pending", plan("postgres", INDEX))
+
+    with opened(postgres_url):
+        pass
+
+    assert query(postgres_url, "SELECT to_regclass('windlass.task_more')::oid") == before
+    assert applied(postgres_url)[-1][0] == LATEST["postgres"] + 1
+
+
+def test_migrations_before_and_after_the_build_of_an_index_are_applied_in_order(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = (LATEST["postgres"] + 1, LATEST["postgres"] + 2, LATEST["postgres"] + 3)
+    scripts = ("CREATE TABLE windlass.more (n integer)", INDEX.replace("task (handler)", "more (n)"), "SELECT 1")
+    more = [
+        *migrations("postgres"),
+        *(Migration(n, f"{n:04}_m", text) for n, text in zip(numbers, scripts, strict=True)),
+    ]
+    monkeypatch.setattr(schema, "pending", lambda _, version: [one for one in more if one.version > version])
+
+    with opened(postgres_url) as store:
+        assert works(store)
+
+    assert [number for number, *_ in applied(postgres_url)][-3:] == list(numbers)
+    assert query(postgres_url, IS_VALID) == [(True,)]
+
+
+BUILT_IN_TRANSACTIONS = {"0005_schedules", "0006_unique"}
+"""Migrations from before this rule, which index the table of crons."""
+
+
+def test_no_migration_locks_a_table_while_it_builds_an_index() -> None:
+    """An index on a table that another migration created is the only statement of its file, and built concurrently."""
+    for migration in migrations("postgres")[1:]:
+        text = "\n".join(line for line in migration.script.splitlines() if not line.startswith("--"))
+        new = set(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?windlass\.(\w+)", text))
+        indexed = re.findall(r"CREATE (?:UNIQUE )?INDEX\b.*?\bON\s+(?:ONLY\s+)?windlass\.(\w+)", text, re.DOTALL)
+        on_old_tables = [table for table in indexed if table not in new]
+        if not on_old_tables or migration.name in BUILT_IN_TRANSACTIONS:
+            assert migration.index is None, f"{migration.name}: an index on a new table needs no CONCURRENTLY"
+            continue
+        assert migration.index is not None, f"{migration.name}: write CREATE INDEX CONCURRENTLY IF NOT EXISTS"
+        assert text.strip().rstrip(";").count(";") == 0, f"{migration.name}: move the other statements to another file"
+
+
+def test_no_migration_reads_a_whole_table_under_a_lock() -> None:
+    """A constraint is added NOT VALID, and no column gets a new type or becomes NOT NULL."""
+    for migration in migrations("postgres")[1:]:
+        text = "\n".join(line for line in migration.script.splitlines() if not line.startswith("--"))
+        for statement in re.findall(r"ALTER TABLE[^;]*", text):
+            assert not re.search(r"ADD CONSTRAINT(?!.*NOT VALID)", statement, re.DOTALL), statement
+            assert not re.search(r"ALTER COLUMN \w+ (?:SET DATA )?TYPE|SET NOT NULL", statement), statement
+
+
 def test_all_of_it_is_in_one_schema(postgres_url: str) -> None:
     with opened(postgres_url) as store:
         assert works(store)
@@ -328,7 +439,7 @@ def test_a_role_that_may_create_nothing_uses_what_another_has_migrated(postgres_
 
 
 def test_a_role_that_may_create_nothing_gets_an_error_when_it_migrates(postgres_url: str, role: str) -> None:
-    with pytest.raises(StoreError, match="permission denied for database"):
+    with pytest.raises(StoreError, match="may not change them"):
         PostgresStore(postgres_url.replace("postgres@", f"{role}@"))
 
     assert query(postgres_url, "SELECT to_regnamespace('windlass')") == [(None,)]

@@ -162,6 +162,7 @@ def test_one_listener_serves_all_threads(
 def test_another_queues_hint_wakes_nobody(store: PostgresStore, shared_url: str) -> None:
     with opened(shared_url) as other:
         assert woken(other, lambda: submit_one(store))
+        until(lambda: not other.wait_for_work(["default"], SHORT * 10), "the last hint of those submits has arrived")
         call = InThread(lambda: other.wait_for_work(["default"], SHORT * 5))
         while call.is_alive():
             submit_one(store, queue="elsewhere")

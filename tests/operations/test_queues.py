@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import submit_one
+from tests.support.builders import claim_one, complete, submit_one
 from windlass.clock import ManualClock
 from windlass.core.ordering import OPEN, Queue
 from windlass.errors import ChangedMeanwhile, InvalidTask, Refused, UnknownQueue
@@ -16,6 +16,7 @@ from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller, Scope
 from windlass.operations.conflicts import TRIES
+from windlass.operations.queues import Waits, summarize_waits
 from windlass.stores.memory import MemoryStore
 from windlass.stores.series import Resolution
 
@@ -73,6 +74,58 @@ def test_a_series_counts_what_happened_per_second_and_minute() -> None:
     assert [point.arrived for point in seconds] == [1, 1]
     assert sum(point.arrived for point in minutes) == 3
     assert queues.series(access, "mail", Resolution.SECOND, timedelta(seconds=1)) == seconds[1:]
+
+
+def wait_and_complete(store: MemoryStore, clock: ManualClock, seconds: int, queue: str = "mail") -> None:
+    submit_one(store, queue=queue)
+    clock.advance(timedelta(seconds=seconds))
+    complete(store, claim_one(store, queue=queue))
+
+
+def test_the_95th_percentile_leaves_out_the_longest_twentieth() -> None:
+    waits = summarize_waits(list(range(100, 0, -1)))
+
+    assert waits == Waits(tasks=100, median=50, p95=95)
+    assert summarize_waits([7]) == Waits(tasks=1, median=7, p95=7)
+    assert summarize_waits([]) is None
+
+
+def test_waits_are_those_of_the_last_minutes_by_queue() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    access = Access(store, clock=clock)
+    wait_and_complete(store, clock, 9)
+    clock.advance(queues.WAITS_LAST + timedelta(seconds=1))
+    assert queues.get_waits(access) is None
+    wait_and_complete(store, clock, 1)
+    wait_and_complete(store, clock, 3)
+    wait_and_complete(store, clock, 5, "bulk")
+
+    second = 1_000_000
+    assert queues.get_waits(access) == Waits(tasks=3, median=3 * second, p95=5 * second)
+    assert queues.get_waits(access, "mail") == Waits(tasks=2, median=second, p95=3 * second)
+    assert [(view.name, view.waits) for view in queues.get_all(access)] == [
+        ("bulk", queues.get_waits(access, "bulk")),
+        ("mail", queues.get_waits(access, "mail")),
+    ]
+
+
+def test_waits_are_not_shown_to_a_tenant_nor_those_of_another_queue() -> None:
+    store = MemoryStore()
+    submit_one(store, queue="mail", tenant="acme")
+    complete(store, claim_one(store, queue="mail"))
+    tenant = Access(store, Caller(name="a", scopes=frozenset({Scope.READ}), tenant="acme"))
+    queue = Access(store, Caller(name="b", scopes=frozenset({Scope.READ}), queue="mail"))
+
+    for name in ("mail", None):
+        with pytest.raises(Refused):
+            queues.get_waits(tenant, name)
+    assert [view.waits for view in queues.get_all(tenant)] == [None]
+    with pytest.raises(Refused):
+        queues.get_waits(queue)
+    with pytest.raises(UnknownQueue):
+        queues.get_waits(queue, "bulk")
+    assert queues.get_waits(queue, "mail") is not None
 
 
 def test_a_series_of_a_shared_queue_is_refused_to_a_tenant() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import islice
 
 import pytest
+from msgspec.structs import replace
 
 from tests.operations.registry import find_operations, takes_author
 from tests.operations.secrets import ANN, SECRET, SecretStore, leaks
@@ -33,6 +34,7 @@ from windlass.operations import (
     tasks,
     tenants,
     tokens,
+    undo,
     workflows,
 )
 from windlass.operations.access import Access
@@ -68,8 +70,9 @@ def last_runs(access: Access, _: SecretStore) -> object:
     crons.resume(access, "daily", ANN)
     duty = Crons(access.store, Events(), SystemClock())
     duty.handlers = {handler.name: handler for handler in access.store.handlers()}
-    duty.fire(access.now)
-    duty.fire(access.now + 24 * 3_600 * 1_000_000)
+    duty.fire(access.store.crons_to_fire(duty.handlers))
+    due = access.store.crons_to_fire(duty.handlers)
+    duty.fire(replace(due, now=due.now + 24 * 3_600 * 1_000_000))
     found = crons.find_last_runs(access, crons.get_all(access))
     assert [task.handler for task in found.values()] == ["mail"]
     return found
@@ -113,6 +116,7 @@ READS: dict[str, Read] = {
     "pools.history": lambda access, _: pools.history(access, "mail"),
     "queues.get": lambda access, _: queues.get(access, "default"),
     "queues.get_all": lambda access, _: queues.get_all(access),
+    "queues.get_waits": lambda access, _: queues.get_waits(access),
     "queues.series": lambda access, _: queues.series(access, "default", Resolution.MINUTE, timedelta(hours=1)),
     "tasks.attempts": lambda access, at: tasks.attempts(access, at.failed),
     "tasks.details": lambda access, at: [tasks.details(access, id) for id in (at.failed, at.done)],
@@ -138,8 +142,10 @@ READS: dict[str, Read] = {
     "workflows.find_tenant": lambda access, _: workflows.find_tenant(access, "w"),
     "workflows.get": a_graph,
     "workflows.page": lambda access, _: workflows.page(access, workflows.get(access, "w"), limit=10),
+    "undo.find_new": lambda access, _: (queues.pause(access, "default", ANN), undo.find_new(access, "ann", 0))[1],
     "workflows.steps": lambda access, _: workflows.steps(access, "w", limit=10),
 }
+RESTORED = ("breakers", "bulk", "crons", "limits", "pools", "queues", "tasks", "tenants")
 NOT_FOR_PEOPLE = {
     "bulk.check_known": "nothing; it only refuses",
     "cascade.check_cascade": "nothing; it only refuses",
@@ -152,6 +158,9 @@ NOT_FOR_PEOPLE = {
     "pool_history.read_load": "numbers",
     "pool_simulation.compare": "numbers and ledgers of what never happened",
     "workflows.find_deadline": "a moment",
+    "undo.newest_number": "a number",
+    "tasks.restore_cancelled": "nothing; it only writes",
+    **{f"{kind}.restore": "nothing; it only writes" for kind in RESTORED},
     "pool_simulation.simulate": "numbers; tested in tests/server/test_pools.py",
 }
 

@@ -329,7 +329,7 @@ _claims = st.builds(
     ),
     merge=st.sampled_from([False, False, True]),
     each=st.sampled_from([None, None, None, {"default": 1, "mail": 2}, {"mail": 0}]),
-).filter(lambda call: not (call.merge and call.each))  # A pool that merges its queues has no weights.
+)
 _reports = mixed(
     ReportSpec,
     lease=range(20),
@@ -364,7 +364,7 @@ _which = weighted(
         (1, st.just(Which((), Filter()))),
     ]
 )
-_ACTIONS = ["cancel", "retry", "retry", "retry from", "cancel and retry", "purge"]
+_ACTIONS = ["cancel", "retry", "retry", "retry from", "restore", "cancel and retry", "purge"]
 _operates = st.builds(Operate, st.sampled_from(_ACTIONS), _which, st.sampled_from(GRACES))
 CHUNKS = [3, 500, 500]
 """How many tasks one transaction of an operation takes: what is small here crosses the same borders as thousands."""

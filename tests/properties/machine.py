@@ -225,6 +225,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _look_closely(self, task: Task) -> None:
         self.both(lambda side: side.store.attempts(task.id))
         self.both(lambda side: side.store.logs(task.id))
+        self.both(lambda side: side.store.latest_output([task.id]))
         self.both(lambda side: side.store.progress_of([task.id]))
         around = self.both(lambda side: side.store.neighbourhood(task.id))
         self.watch.look_around(task, around, sealed=not (self.unsealed and task.workflow == "ahead"))
@@ -243,6 +244,9 @@ class StoreMachine(RuleBasedStateMachine):
         number = self._session(call.session)
         how: dict[str, Any] = {"serves": call.serves, "merge": call.merge, "each": call.each}
         claims = self.both(lambda side: side.store.claim(side.sessions[number], call.queues, call.limit, **how))
+        if call.merge and call.each:
+            assert isinstance(claims, Refusal), "a claim that merges its queues has no shares of them"
+            return
         if isinstance(claims, Refusal):
             self.lost.add(number)
             if call.session < OVER:  # as a node would: open another session, and try again
@@ -268,16 +272,29 @@ class StoreMachine(RuleBasedStateMachine):
         )
 
     def _report(self, batch: Sequence[tuple[Held, Outcome, int]]) -> None:
-        """First how far the attempts have come, then how they ended, with something that they printed."""
+        """First how far the attempts have come and what they have printed, then how they ended.
+
+        The end of every third one has no output, so that what it had printed stays.
+        """
         ends = [
-            replace(settle(held.claim, outcome, lambda: 0.5), log=f"{held.fence}", ran=_RUN_TIMES[held.fence % 4])
+            replace(
+                settle(held.claim, outcome, lambda: 0.5),
+                log=f"{held.fence}" if held.fence % 3 else None,
+                ran=_RUN_TIMES[held.fence % 4],
+            )
             for held, outcome, _ in batch
         ]
 
         def report(side: Side) -> Any:
             leases = [side.lease(held, forged) for held, _, forged in batch]
             progress = [Progress(lease=lease, share=1 / (n + 1), message=f"{n}") for n, lease in enumerate(leases)]
-            return [side.store.progress(progress), side.store.settle(list(zip(leases, ends, strict=True)))]
+            printed = [(lease, f"so far {lease.fence}") for lease in leases]
+            return [
+                side.store.progress(progress),
+                side.store.record_output(printed),
+                [side.store.logs(lease.task) for lease in leases[:1]],
+                side.store.settle(list(zip(leases, ends, strict=True))),
+            ]
 
         self.both(report)
 
@@ -320,6 +337,8 @@ class StoreMachine(RuleBasedStateMachine):
                 self._act(lambda side: side.store.retry(which, entries=[ACT]))
             case "retry from":
                 self._act(lambda side: side.store.retry(which, dependents=True, entries=[ACT]))
+            case "restore":
+                self._act(lambda side: side.store.retry(which, dependents=True, restore=True, entries=[ACT]))
             case _:
                 self._act(lambda side: side.store.purge(which, entries=[ACT]))
 

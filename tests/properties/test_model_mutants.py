@@ -164,10 +164,8 @@ class HalfABatch(MemoryStore):
 class AuditedWhenNothingChanged(MemoryStore):
     """An act that finds nothing to do is in the audit log."""
 
-    def retry(
-        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
-    ) -> int:
-        count = super().retry(which, dependents=dependents, dry_run=dry_run)
+    def retry(self, which: Selection, *, dry_run: bool = False, entries: Sequence[Entry] = (), **options: Any) -> int:
+        count = super().retry(which, **options, dry_run=dry_run)
         self.note(entries)
         return count
 
@@ -192,14 +190,19 @@ class LostWakeUp(MemoryStore):
 class RetryKeepsCounting(MemoryStore):
     """An operator's retry does not give fresh attempts."""
 
-    def retry(
-        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
-    ) -> int:
+    def retry(self, which: Selection, **options: Any) -> int:
         attempts = {task.id: task.attempts for task in self._chosen(which)}
-        count = super().retry(which, dependents=dependents, dry_run=dry_run, entries=entries)
+        count = super().retry(which, **options)
         for id, number in attempts.items():
             self._tables.change(id, attempts=number)
         return count
+
+
+class RestoreStartsAfresh(MemoryStore):
+    """A task that is restored loses its due time."""
+
+    def retry(self, which: Selection, **options: Any) -> int:
+        return super().retry(which, **{**options, "restore": False})
 
 
 class AttemptNotWritten(MemoryStore):
@@ -249,7 +252,29 @@ class NewestDeadLetterOnly(MemoryStore):
         return DeadGroups(found.groups, complete=True)
 
 
+class OutputAfterTheEnd(MemoryStore):
+    """An attempt that has ended replaces the output of its end."""
+
+    def record_output(self, outputs: Sequence[tuple[Lease, str]]) -> list[Lease]:
+        for lease, text in outputs:
+            if lease.task in self._tables.tasks:
+                self._tables.outputs[lease.task][lease.fence] = text
+        return super().record_output(outputs)
+
+
+class OutputGoesWithAnEndWithoutOutput(MemoryStore):
+    """An attempt that ends without output loses what it had printed."""
+
+    def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
+        verdict = super()._settle(lease, settlement, now)
+        if isinstance(verdict, Settled) and settlement.log is None:
+            self._tables.outputs[lease.task].pop(lease.fence, None)
+        return verdict
+
+
 MUTANTS = [
+    OutputAfterTheEnd,
+    OutputGoesWithAnEndWithoutOutput,
     NoFenceInSettle,
     NoSessionInSettle,
     SameFenceAgain,
@@ -265,6 +290,7 @@ MUTANTS = [
     ExpectationIgnored,
     LostWakeUp,
     RetryKeepsCounting,
+    RestoreStartsAfresh,
     AttemptNotWritten,
     BadEndIgnored,
     ReplayRefused,

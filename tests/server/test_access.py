@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -73,6 +73,12 @@ REACHED = {
     "close_breaker": (404, "unknown_breaker"),
     "remove_queue": (404, "unknown_queue"),
     "resume_queue": (404, "unknown_queue"),
+    "undo_entry": (404, "unknown_entry"),
+    # The session is not that of a node with worker processes.
+    "drain_node": (422, "invalid_task"),
+    "stop_node": (422, "invalid_task"),
+    "drain_worker": (422, "invalid_task"),
+    "stop_worker": (422, "invalid_task"),
     # The session is that of a node, which no token may use.
     "claim_tasks": (410, "session_lost"),
     "renew_session": (410, "session_lost"),
@@ -106,7 +112,14 @@ class Prepared:
 
     async def ask(self, client: Client, route: Route, id: object, name: str = "daily") -> httpx.Response:
         """Call a route with valid parameters."""
-        places = {"id": id, "name": name, "session": self.session, "group": self.group, "event": "approved"}
+        places = {
+            "id": id,
+            "name": name,
+            "session": self.session,
+            "group": self.group,
+            "event": "approved",
+            "number": 999,
+        }
         path = route.path.format(**{place: places[place] for place in route.path_params})
         if route.mode is Mode.LINES:
             headers = {"Content-Type": "application/x-ndjson"}
@@ -188,7 +201,7 @@ async def test_a_task_of_another_tenant_looks_like_one_that_does_not_exist(
         or route.name in ("set_limit", "remove_limit", "open_session")
     ):
         problem(other, 403, "forbidden")
-    elif "{session}" in route.path:
+    elif "{session}" in route.path or route.name == "undo_entry":
         problem(other, *REACHED[route.name])
     elif "{group}" in route.path:
         problem(other, 404, "unknown_group")
@@ -212,6 +225,44 @@ async def test_a_task_of_another_tenant_looks_like_one_that_does_not_exist(
     assert task_of(store, theirs).state is State.RUNNABLE
 
 
+class Recording:
+    """A store that records the names of the methods that are called."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*given: object, **named: object) -> object:
+            self.called.append(name)
+            return found(*given, **named)
+
+        return call
+
+
+@pytest.mark.parametrize("route", [route for route in CLOSED if "{id}" in route.path], ids=named)
+async def test_a_task_of_another_tenant_and_one_that_does_not_exist_take_the_same_store_calls(
+    route: Route, connect: Connect, store: Store, token: Token, prepared: Prepared
+) -> None:
+    """So that neither the answer nor the time that it takes shows which of them exists."""
+    theirs, missing = submit_one(store, tenant="beta"), "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468"
+    recording = Recording(store)
+    client = connect(token(Scope.ADMIN, tenant="acme"), over=cast("Store", recording))
+    await prepared.ask(client, route, missing)  # reads the tokens, which are then known
+
+    calls: list[list[str]] = []
+    for id in (theirs, missing):
+        recording.called.clear()
+        await prepared.ask(client, route, id)
+        calls.append(list(recording.called))
+
+    assert calls[0] == calls[1] != []
+
+
 @pytest.mark.parametrize("route", CLOSED, ids=named)
 async def test_a_task_of_another_queue_looks_like_one_that_does_not_exist(
     route: Route, connect: Connect, store: Store, token: Token, prepared: Prepared
@@ -231,7 +282,7 @@ async def test_a_task_of_another_queue_looks_like_one_that_does_not_exist(
         "remove_limit",
     ):
         problem(answer, 403, "forbidden")
-    elif "{session}" in route.path:
+    elif "{session}" in route.path or route.name == "undo_entry":
         problem(answer, *REACHED[route.name])
     elif route.path.startswith(f"{API}/queues/"):
         problem(answer, 404, "unknown_queue")
@@ -271,6 +322,20 @@ async def test_a_token_of_a_queue_submits_only_to_it(connect: Connect, token: To
 
     assert own.status_code == 201
     problem(other, 403, "forbidden")
+
+
+async def test_a_token_of_a_queue_learns_only_that_a_key_is_taken(connect: Connect, store: Store, token: Token) -> None:
+    theirs = submit_one(store, queue="bulk", key="invoice:7", args={"customer": "beta"})
+    client = connect(token(Scope.SUBMIT, queue="default"))
+
+    found = problem(
+        await client.post(f"{API}/tasks", json={"handler": "work", "queue": "default", "key": "invoice:7"}),
+        409,
+        "key_conflict",
+    )
+
+    assert not {"bulk", "beta", str(theirs)} & set(str(found).split()), found
+    assert found["keys"] == ["invoice:7"]
 
 
 async def test_a_token_of_a_queue_cannot_stop_a_workflow(connect: Connect, store: Store, token: Token) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import API, Client, problem
-from tests.support.builders import in_state, submit_one, task_of
+from tests.support.builders import a_session, in_state, submit_one, task_of
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Queue
-from windlass.core.task import Change, TaskId
+from windlass.core.task import Change, SessionId, TaskId
+from windlass.core.worker_list import WorkerList, WorkerProcess, encode_workers
 from windlass.errors import StoreUnavailable
 from windlass.operations.caller import Scope
 from windlass.server.routes.table import TABLE
@@ -34,6 +35,13 @@ def a_bug(store: Store) -> str:
     return found.id
 
 
+def a_node(store: Store) -> SessionId:
+    session = a_session(store, about='{"pools": {"mail": {"queues": ["mail"]}}}')
+    worker = WorkerProcess(number=1, pool="mail", state="idle", since=0)
+    store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
+    return session
+
+
 ACTS: list[tuple[str, Prepare, str, dict[str, Any], str]] = [
     ("PATCH", submit_one, "/tasks/{}", {"priority": 4}, "changed"),
     ("POST", submit_one, "/tasks/{}/cancel", {"why": "enough"}, "cancelled"),
@@ -51,6 +59,10 @@ ACTS: list[tuple[str, Prepare, str, dict[str, Any], str]] = [
     ("POST", lambda store: "daily", "/crons/{}/pause", {"why": "down"}, "paused"),
     ("POST", lambda store: None, "/crons", {"name": "new", "handler": "work", "schedule": "@daily"}, "created"),
     ("POST", lambda store: store.open_workflow("w", sealed=False), "/workflows/w/seal", {}, "sealed"),
+    ("POST", a_node, "/nodes/{}/drain", {"why": "new kernel"}, "drained"),
+    ("POST", a_node, "/nodes/{}/stop", {"grace": "1m"}, "stopped"),
+    ("POST", a_node, "/nodes/{}/workers/1/drain", {"why": "leaks"}, "drained"),
+    ("POST", a_node, "/nodes/{}/workers/1/stop", {}, "stopped"),
 ]
 
 

@@ -17,11 +17,13 @@ import httpx
 import jsonschema_rs
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.server.conftest import API, MANIFEST
 from tests.server.running import running
 from tests.support.builders import GAVE_UP, a_task, claim_one, report, submit, submit_one
 from tests.support.tokens import create_token, revoke_token
+from windlass.core.settlement import COMPLETED
 from windlass.core.task import Progress
 from windlass.errors import Refused, StoreUnavailable
 from windlass.operations import tokens
@@ -219,6 +221,25 @@ def test_a_task_stream_sends_the_task_its_progress_and_its_audit_entries(busy: S
     assert (entry["id"], entry["data"]["subject"]) == (str(number), f"task/{id}")
 
 
+def test_a_task_stream_sends_the_output_of_a_running_attempt_and_the_whole_of_it_at_the_end(busy: Store) -> None:
+    id = submit_one(busy)
+    claim = claim_one(busy)
+    long = "".join(f"line {number}\n" for number in range(3_000))
+
+    with running(busy) as address, listen(address, path=f"/tasks/{id}/events") as events:
+        busy.record_output([(claim.lease, "one\npassword=abc\n")])
+        first = events.next("output")["data"]
+        busy.record_output([(claim.lease, long)])
+        second = events.next("output")["data"]
+        busy.settle([(claim.lease, replace(COMPLETED, log="done\n"))])
+        last = events.next("output")["data"]
+
+    fence = claim.lease.fence
+    assert first == {"fence": fence, "text": "one\npassword=[redacted]\n", "running": True}
+    assert second == {"fence": fence, "text": "".join(long.splitlines(keepends=True)[-1_000:]), "running": True}
+    assert last == {"fence": fence, "text": "done\n", "running": False}
+
+
 def test_a_task_stream_resumes_like_the_main_stream(busy: Store) -> None:
     id = submit_one(busy)
     first = note(busy, f"task/{id}")
@@ -344,7 +365,9 @@ def test_a_task_stream_ends_when_the_task_is_deleted(busy: Store) -> None:
 def test_everything_that_is_streamed_is_as_the_document_says(busy: Store) -> None:
     """Validate every event of every stream against the schema that the document has for it."""
     id = submit_one(busy, workflow="daily", args={"x": 1})
-    busy.progress([Progress(lease=claim_one(busy).lease, share=0.5, message="half")])
+    lease = claim_one(busy).lease
+    busy.progress([Progress(lease=lease, share=0.5, message="half")])
+    busy.record_output([(lease, "a line\n")])
     busy.put_control("pool", "daily", "{}", expect=0)
     for subject in ("queue/a", f"task/{id}", "workflow/daily"):
         note(busy, subject)
@@ -373,7 +396,7 @@ def test_everything_that_is_streamed_is_as_the_document_says(busy: Store) -> Non
                 validator.validate({"event": "unknown", "data": "{}"})
 
     assert len(streams) == 3
-    assert set().union(*seen.values()) == {"counts", "pools", "audit", "task", "progress", "workflow"}
+    assert set().union(*seen.values()) == {"counts", "pools", "audit", "task", "progress", "output", "workflow"}
 
 
 def test_a_stream_ends_when_its_token_is_revoked(busy: Store, monkeypatch: pytest.MonkeyPatch) -> None:

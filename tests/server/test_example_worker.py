@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.server.running import running
 from tests.support.builders import a_task, state_of, submit, task_of
+from tests.support.processes import until
 from tests.support.tokens import create_token
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
@@ -64,19 +64,16 @@ def start(store: Store) -> Iterator[Callable[[], Worker]]:
             worker.end(signal.SIGKILL)
 
 
-def until(store: Store, id: TaskId, state: State) -> None:
-    give_up_at = time.monotonic() + 60
-    while state_of(store, id) is not state:
-        assert time.monotonic() < give_up_at, f"it is still {state_of(store, id)}"
-        time.sleep(0.02)
+def await_state(store: Store, id: TaskId, state: State) -> None:
+    until(lambda: state_of(store, id) is state, f"the task is {state.value}")
 
 
 def test_a_task_runs_from_submit_to_result(start: Callable[[], Worker], store: Store) -> None:
     worker = start()
     good, bad = submit(store, a_task(handler="shout", args={"text": "ahoy"}), a_task(handler="shout"))
 
-    until(store, good, State.COMPLETED)
-    until(store, bad, State.RETRYING)
+    await_state(store, good, State.COMPLETED)
+    await_state(store, bad, State.RETRYING)
     status = worker.end()
 
     assert task_of(store, good).result == '"AHOY"'
@@ -92,12 +89,12 @@ def test_a_task_runs_from_submit_to_result(start: Callable[[], Worker], store: S
 def test_tasks_of_a_killed_worker_run_again(start: Callable[[], Worker], store: Store) -> None:
     first = start()
     [id] = submit(store, a_task(handler="nap", args={"seconds": 3}))
-    until(store, id, State.LEASED)
+    await_state(store, id, State.LEASED)
     fence = task_of(store, id).fence
 
     first.end(signal.SIGKILL)
     start()
-    until(store, id, State.COMPLETED)
+    await_state(store, id, State.COMPLETED)
 
     task = task_of(store, id)
     assert (task.result, task.losses) == ('"slept 3 s"', 1)
@@ -107,10 +104,10 @@ def test_tasks_of_a_killed_worker_run_again(start: Callable[[], Worker], store: 
 def test_a_cancelled_task_is_stopped_in_the_worker(start: Callable[[], Worker], store: Store) -> None:
     start()
     [id] = submit(store, a_task(handler="nap", args={"seconds": 60}))
-    until(store, id, State.LEASED)
+    await_state(store, id, State.LEASED)
 
     store.cancel([id], reason="not wanted")
-    until(store, id, State.CANCELLED)
+    await_state(store, id, State.CANCELLED)
 
     [attempt] = store.attempts(id)
     assert attempt.error is not None

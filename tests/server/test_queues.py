@@ -112,6 +112,29 @@ async def test_one_node_shows_its_worker_processes(client: Client, store: Store)
     problem(await client.get(f"{API}/nodes/{UUID(int=1)}"), 404, "unknown_node")
 
 
+async def test_workers_and_nodes_are_drained_and_stopped(client: Client, store: Store) -> None:
+    session = store.open_session("node-1", about='{"pools": {"mail": {"queues": ["mail"]}}}')
+    worker = WorkerProcess(number=3, pool="mail", state="busy", since=0)
+    store.renew(session, workers=encode_workers(WorkerList(workers=(worker,))))
+    url = f"{API}/nodes/{session}"
+
+    drained = (await client.post(f"{url}/workers/3/drain", json={"why": "it leaks"})).json()
+    stopped = (await client.post(f"{url}/workers/3/stop")).json()
+    node = (await client.post(f"{url}/stop", json={"grace": "30s", "by": "ada"})).json()
+
+    assert [drained["workers"][0]["request"][field] for field in ("verb", "grace_seconds", "why")] == [
+        "drain",
+        None,
+        "it leaks",
+    ]
+    assert stopped["workers"][0]["request"]["grace_seconds"] == 5.0
+    assert (drained["request"], node["request"]["grace_seconds"], node["request"]["by"]) == (None, 30.0, "ada (local)")
+    assert (await client.post(f"{url}/drain")).json()["request"] == node["request"], "a drain does not undo a stop"
+    problem(await client.post(f"{url}/workers/9/drain"), 404, "unknown_worker")
+    problem(await client.post(f"{API}/nodes/{UUID(int=1)}/drain"), 404, "unknown_node")
+    problem(await client.post(f"{url}/stop", json={"grace": "3d"}), 422, "invalid_task")
+
+
 async def test_audit_entries_are_read_by_subject_in_pages(client: Client) -> None:
     for name in ("a", "b", "c"):
         await client.post(f"{API}/queues/{name}/pause", json={"create": True})

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
 from tests.server.conftest import API, Client, Connect, problem
 from tests.support.builders import submit_one, task_of
 from windlass.core.lifecycle import State
+from windlass.operations.caller import Scope
+from windlass.server.http.routing import Route
 from windlass.server.http.security_middleware import SECURITY_HEADERS
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
 
 pytestmark = pytest.mark.anyio
 
+Token = Callable[..., str]
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
 PATHS = sorted({route.path for route in TABLE} | {f"{API}/openapi.json", "/", "/nothing"})
 
@@ -100,6 +104,22 @@ async def test_every_response_has_the_security_headers(client: Client, store: St
     assert "default-src 'self'" in SECURITY_HEADERS["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in SECURITY_HEADERS["Content-Security-Policy"]
     assert SECURITY_HEADERS["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+async def test_every_route_has_the_security_headers_with_and_without_a_token(
+    connect: Connect, store: Store, token: Token, route: Route
+) -> None:
+    secret = token(Scope.ADMIN)
+    names = dict.fromkeys(route.path_params, "01a1e1fd-4c42-73de-a2f4-24ee3fbe7468")
+    params = {"seconds": "0"} if route.path.endswith("/events") else None
+
+    for client in (connect(), connect("wdl_wrong"), connect(secret)):
+        answer = await client.request(route.method, route.path.format(**names), params=params)
+
+        assert {name: answer.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
+        assert "server" not in answer.headers
+        assert "set-cookie" not in answer.headers, "the API takes tokens only, so no other site can use a browser"
 
 
 async def test_headers_of_more_than_16_kilobytes_are_refused(client: Client) -> None:

@@ -78,6 +78,10 @@ def end(order: dict[str, Any], outcome: str = "completed", **more: Any) -> dict[
     return {"task": order["task"], "fence": order["fence"], "outcome": outcome, **more}
 
 
+def lease_of(order: dict[str, Any]) -> dict[str, Any]:
+    return {"task": order["task"], "fence": order["fence"]}
+
+
 async def test_a_task_runs_from_claim_to_result(client: Client, store: Store) -> None:
     id = submit_one(store, args={"n": 2, "password": "hunter2"}, timeout=timedelta(seconds=9))
     session = await opened(client)
@@ -211,6 +215,32 @@ async def test_progress_is_stored_and_ended_attempts_are_returned(client: Client
     [seen] = store.progress_of([id])
     assert seen is not None
     assert (seen.share, seen.message) == (0.5, "half")
+
+
+async def test_the_output_of_running_attempts_is_stored_and_ended_attempts_are_returned(
+    client: Client, store: Store
+) -> None:
+    id, other = submit(store, a_task(), a_task())
+    session = await opened(client)
+    one, two = await claimed(client, session, limit=2)
+    await client.post(f"{session}/progress", json=[{**lease_of(one), "share": 0.5}])
+    await settled(client, session, end(two))
+
+    reports = [{**lease_of(each), "output": "one\n"} for each in (one, two)]
+    answer = (await client.post(f"{session}/progress", json=reports)).json()
+    shown = (await client.get(f"{API}/tasks/{id}/logs")).json()
+    [kept] = store.progress_of([id])
+    both = {**lease_of(one), "output": "x" * 200_000, "message": "more"}
+    await client.post(f"{session}/progress", json=[both])
+
+    assert answer == {"ended": [lease_of(two)]}
+    assert shown == [{"fence": one["fence"], "text": "one\n", "running": True}]
+    assert store.logs(other) == []
+    [log], [seen] = store.logs(id), store.progress_of([id])
+    assert (log.running, len(log.text) < 66_000) == (True, True)
+    assert kept is not None
+    assert seen is not None
+    assert (kept.share, seen.message) == (0.5, "more"), "a report of output alone leaves the progress as it is"
 
 
 async def test_closing_a_session_releases_its_leases(client: Client, store: Store) -> None:
@@ -566,4 +596,4 @@ async def test_errors_and_output_are_cut_as_those_of_nodes_are(client: Client, s
     assert len(attempt.error.message) < 5_000
     assert len(attempt.error.traceback) < 17_000
     assert len(log.text) < 66_000
-    assert "omitted" in log.text
+    assert "characters left out" in log.text

@@ -63,7 +63,7 @@ def survey(seeds: Iterable[int], *, mutant: Mutant = HONEST, until: float = floa
                 runs=report.runs,
                 duplicate_runs=report.duplicate_runs,
                 recoveries=len(report.recoveries),
-                worst_recovery=max(report.recoveries, default=0.0),
+                worst_recovery=max((one.seconds for one in report.recoveries), default=0.0),
             )
         )
         if report.findings:

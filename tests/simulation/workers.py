@@ -263,6 +263,7 @@ class SimulatedHub(SocketHub):
         self.lock = self.world.threading.RLock()
         self.freed = self.world.threading.Condition(self.lock)
         self.broken = None
+        self.stuck = {}
         self.on_read = lambda _worker: None
         self._listener = listener
         self._events = events

@@ -116,8 +116,8 @@ class NodeProcess:
 
 
 def read_effects(path: Path, what: str | None = None) -> list[dict[str, Any]]:
-    """Return the effects that handlers have recorded."""
-    lines = path.read_text().splitlines() if path.exists() else []
+    """Return the effects that handlers have recorded. A line that is still being written is left out."""
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [line for line in map(json.loads, lines) if what in (None, line["what"])]
 
 

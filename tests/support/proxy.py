@@ -1,7 +1,8 @@
-"""A TCP proxy for PostgreSQL that breaks connections on purpose, around a COMMIT.
+"""A TCP proxy for PostgreSQL that breaks connections on purpose.
 
 Bytes go through untouched until a fault is ordered; the next connection that commits gets it, and the ones after that
-are left in peace. One thread serves a connection. Nothing here knows pytest.
+are left in peace. `shape` makes a bad network of it: slow, one-way or silent. One thread serves a connection. Nothing
+here knows pytest.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import threading
 from collections import deque
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 30.0
+LOOK_AGAIN_SECONDS = 0.05
+"""How often a connection that may pass nothing on looks whether it may again."""
 
 _COMMIT = b"COMMIT\0"
 _COMMIT_ALONE = b"Q\0\0\0\x0bCOMMIT\0"
@@ -51,6 +56,18 @@ class Fault(Enum):
     own."""
 
 
+class Shape(Struct, frozen=True, kw_only=True):
+    """How bytes go through. Connections stay open whatever it says, so silence looks like slowness."""
+
+    delay: float = 0.0
+    """Seconds that each piece waits."""
+    piece: int = 65_536
+    """The most bytes that go through at once."""
+    to_server: bool = True
+    to_client: bool = True
+    """False: what is sent in this direction does not arrive until the shape changes. Both: a half-open connection."""
+
+
 class Proxy:
     """Listens on a free port of this machine, and forwards to the server of a URL, until the `with` block ends."""
 
@@ -62,6 +79,8 @@ class Proxy:
         self._wires: list[Wire] = []
         self._lock = threading.Lock()
         self._refusing = False
+        self.shaped = Shape()
+        """How bytes go through now."""
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self.struck = threading.Semaphore(0)
         """Released once for every fault that has cut a client off."""
@@ -89,6 +108,10 @@ class Proxy:
     def admit(self) -> None:
         """Let everybody in again."""
         self._refusing = False
+
+    def shape(self, **shape: Any) -> None:
+        """Change how bytes go through, for all connections, also new ones; without arguments, untouched as before."""
+        self.shaped = Shape(**shape)
 
     def reset(self) -> None:
         """Cut off everybody who is connected now."""
@@ -143,10 +166,12 @@ class Wire(threading.Thread):
         self._client = client
         self._server = server
         self._tail = b""
+        self._is_cut = threading.Event()
         self.start()
 
     def cut(self) -> None:
         """End the connection, from any thread."""
+        self._is_cut.set()
         for end in (self._client, self._server):
             with suppress(OSError):  # It may have ended already.
                 end.shutdown(socket.SHUT_RDWR)
@@ -162,11 +187,17 @@ class Wire(threading.Thread):
 
     def _forward(self) -> bool:
         ready, _, _ = select.select([self._client, self._server], [], [])
-        if self._server in ready:
-            data = self._server.recv(65_536)
+        shape = self._proxy.shaped
+        passing = [end for end in ready if (shape.to_client if end is self._server else shape.to_server)]
+        if not passing or shape.delay:
+            self._is_cut.wait(shape.delay or LOOK_AGAIN_SECONDS)
+        if not passing:
+            return not self._is_cut.is_set()
+        if self._server in passing:
+            data = self._server.recv(shape.piece)
             self._client.sendall(data)
             return bool(data)
-        data = self._client.recv(65_536)
+        data = self._client.recv(shape.piece)
         seen = self._tail + data  # A command may come in two pieces.
         self._tail = seen[-len(_COMMIT) + 1 :]
         fault = self._proxy.next_fault(seen)

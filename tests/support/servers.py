@@ -62,11 +62,16 @@ class PostgresServer:
         settings: Mapping[str, str] | None = None,
         owner_pid: int | None = None,
         binaries: Path | None = None,
+        place: Path | None = None,
     ) -> None:
-        """Prepare nothing yet: `start` does. The server ends with `owner_pid`, by default this process."""
+        """Prepare nothing yet: `start` does. The server ends with `owner_pid`, by default this process.
+
+        Its folder is made in `place`, by default where temporary files go.
+        """
         self._settings = {**QUICK, **(settings or {})}
         self._owner_pid = owner_pid or os.getpid()
         self._binaries = binaries
+        self._place = place
         self._folder: Path | None = None
         self._port = 0
         self._daemon: Daemon | None = None
@@ -134,7 +139,7 @@ class PostgresServer:
         if self._folder is not None:
             self._launch()
             return
-        self._folder = make_folder("windlass-pg-")
+        self._folder = make_folder("windlass-pg-", self._place)
         try:
             self._binaries = reachable_binaries(self._binaries or find_postgres(), self._folder)
             self._initdb()
@@ -274,6 +279,7 @@ class PgBouncer:
         self._owner_pid = owner_pid or os.getpid()
         self._folder: Path | None = None
         self._port = 0
+        self._command: list[str] = []
         self._daemon: Daemon | None = None
 
     def url(self, database: str) -> str:
@@ -286,12 +292,22 @@ class PgBouncer:
             self._port = free_port()
             config = self._folder / "pgbouncer.ini"
             config.write_text(self._config())
-            command = [str(binary), str(config)]
-            self._daemon = Daemon(command, self._folder / "log", self._owner_pid, guard_signal=signal.SIGKILL)
-            self._daemon.await_ready(self._answers)
+            self._command = [str(binary), str(config)]
+            self._launch()
         except BaseException:
             self.close()
             raise
+
+    def restart(self) -> None:
+        """Kill the bouncer and start it again on the same port. Its clients are cut off."""
+        assert self._daemon is not None, "not started"
+        self._daemon.stop(signal.SIGKILL)
+        self._launch()
+
+    def _launch(self) -> None:
+        assert self._folder is not None, "not started"
+        self._daemon = Daemon(self._command, self._folder / "log", self._owner_pid, guard_signal=signal.SIGKILL)
+        self._daemon.await_ready(self._answers)
 
     def close(self) -> None:
         """Stop the bouncer and remove its folder. Closing it twice does nothing."""
@@ -497,9 +513,9 @@ def as_account() -> AccountArguments:
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
-def make_folder(prefix: str) -> Path:
+def make_folder(prefix: str, place: Path | None = None) -> Path:
     """A new folder that belongs to the servers' account. The path is short, as Unix sockets must be."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
     account = unprivileged_account()
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.clock import ManualClock, monotonic
 from windlass.core.manifest import HandlerInfo, Manifest
+from windlass.core.task import SessionId
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Store
 from windlass.tui.app import Top
@@ -71,8 +72,9 @@ async def read_again(pilot: Pilot[None], text: str, *, gone: bool = False) -> st
     return await until(pilot, text, gone=gone)
 
 
-def add_pool(store: Store) -> None:
+def add_pool(store: Store) -> SessionId:
     """Add a running node with a pool `mail`."""
-    session = store.open_session("node-a", about="{}")
+    session = store.open_session("node-a", about='{"pools": {"mail": {"queues": ["mail"]}}}')
     pool = PoolReport(queues=("mail",), target=3, ready=2, running=1, min=1, max=8, override_max=8, deaths=1)
     store.report(session, msgspec.json.encode(NodeReport(pools={"mail": pool})).decode())
+    return session

@@ -6,7 +6,8 @@ from tests.support.builders import GAVE_UP, SECOND, in_state, run, state_of, sub
 from tests.tui.conftest import Open, add_pool, until
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.operations import audit, tenants
+from windlass.core.worker_list import RunningTask, StuckProcess, WorkerList, WorkerProcess, encode_workers
+from windlass.operations import audit, nodes, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.stores.memory import MemoryStore
@@ -75,6 +76,45 @@ async def test_a_command_opens_a_page_with_a_filter(top: Open, store: MemoryStor
         await until(pilot, "'lab' is not a page. Use one of now, tasks, queues, pool, nodes, tenants.")
 
     assert "✗ failed" in page
+
+
+async def test_a_worker_and_a_node_are_drained_and_stopped(top: Open, store: MemoryStore, clock: ManualClock) -> None:
+    session = add_pool(store)
+    task = RunningTask(id=str(session), handler="shop.pay", since=clock.now())
+    workers = [
+        WorkerProcess(number=1, pool="mail", state="idle", since=clock.now(), pid=41, memory=64 << 20),
+        WorkerProcess(number=2, pool="mail", state="busy", since=clock.now(), running=1, tasks=(task,)),
+    ]
+    stuck = (StuckProcess(pid=4711, since=0),)
+    store.renew(session, workers=encode_workers(WorkerList(workers=tuple(workers), stuck=stuck)))
+
+    async with top().run_test(size=SIZE) as pilot:
+        await pilot.press("5")
+        page = await until(pilot, "worker 2")
+        await pilot.press("down", "down", "x")
+        await until(pilot, "Worker 2 of node-a takes nothing new")
+        await pilot.press(*"leaks", "enter")
+        await until(pilot, "Worker 2 of node-a drains")
+        await until(pilot, "busy, drain requested")
+        await pilot.press("up", "X")
+        await until(pilot, "Worker 1 of node-a exits; tasks that still run after 5 s are released")
+        await pilot.press("enter")
+        await until(pilot, "idle, stop requested")
+        await pilot.press("up", "x")
+        await until(pilot, "The node ends.")
+        await pilot.press(*"kernel", "enter")
+        await until(pilot, "the node was asked to drain by ann: kernel")
+
+    assert "pid 41, 64 MiB" in page
+    assert "process 4711 was killed and does not end" in page
+    assert "shop.pay" in page
+    found = nodes.read_requests(store.look([], ahead=SECOND).controls)
+    assert [(one.worker, one.verb, one.why) for one in found] == [
+        (2, "drain", "leaks"),
+        (1, "stop", ""),
+        (None, "drain", "kernel"),
+    ]
+    assert [entry.by for entry in store.audit("node/node-a")] == ["ann"] * 3
 
 
 async def test_a_retry_needs_confirmation_and_takes_a_reason(top: Open, store: MemoryStore) -> None:

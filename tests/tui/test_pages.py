@@ -215,7 +215,7 @@ async def test_queues_show_counts_oldest_waits_and_pauses(top: Open, store: Memo
         page = await until(pilot, "1.5 min")
 
     [mail] = [line.split() for line in page.splitlines() if line.startswith(" mail")]
-    assert mail == ["mail", "2", "0", "0", "0", "0", "0", "1.5", "min", "priority", "open"]
+    assert mail == ["mail", "2", "0", "0", "0", "0", "0", "1.5", "min", "–", "priority", "open"]
 
 
 async def test_a_pool_shows_its_override_and_its_audit_log(top: Open, store: MemoryStore) -> None:

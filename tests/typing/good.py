@@ -12,6 +12,7 @@ from windlass import (
     DeadGroup,
     Handle,
     Handler,
+    NodeInfo,
     PoolInfo,
     Progress,
     QueueInfo,
@@ -19,6 +20,7 @@ from windlass import (
     State,
     Step,
     Task,
+    WorkerInfo,
 )
 from windlass.testing import assert_enqueued, drain, immediate
 
@@ -109,6 +111,8 @@ def inspection() -> None:
     assert_type(app.queues.set("mail", max_waiting=5, strategy="aging", create=True), QueueInfo)
     assert_type(app.pools.set("mail", 2, 8, lasts="1h").decided_at, datetime | None)
     assert_type(list(app.pools), list[PoolInfo])
+    assert_type(list(app.nodes), list[NodeInfo])
+    assert_type(app.nodes.drain("box-1", 3).workers, tuple[WorkerInfo, ...])
 
 
 async def coroutines() -> None:

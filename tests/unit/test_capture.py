@@ -14,7 +14,8 @@ from tests.unit.values import an_id
 from windlass import App
 from windlass.client.context import Context
 from windlass.core.assignment import Assignment
-from windlass.worker.capture import MAX_HEAD, MAX_TAIL, Capture, JsonTee, Log, LogHandler, Tee
+from windlass.worker import capture as module
+from windlass.worker.capture import Capture, JsonTee, LogHandler, Tee
 from windlass.worker.thread_output import attribute_threads
 
 
@@ -72,19 +73,58 @@ def test_an_attempt_without_output_has_no_log(attempts: Attempts) -> None:
     assert attempts.run(1, lambda: None) is None
 
 
-def test_the_beginning_and_the_end_of_long_output_are_kept() -> None:
-    log = Log()
+def test_running_attempts_that_have_printed_since_the_last_call_are_returned_with_all_their_output(
+    attempts: Attempts,
+) -> None:
+    tee, seen = Tee(None, attempts.capture), list[list[tuple[int, str]]]()
 
-    log.write("a" * MAX_HEAD)
-    for _ in range(10):
-        log.write("b" * MAX_TAIL)
-    log.write("the end")
-    text = log.text() or ""
+    def look() -> None:
+        seen.append(attempts.capture.take_changed())
 
-    assert text.startswith("a" * MAX_HEAD)
-    assert text.endswith("the end")
-    assert "characters left out" in text
-    assert len(text) < MAX_HEAD + MAX_TAIL + 100
+    def work() -> None:
+        look()
+        tee.write("one ")
+        tee.write("")
+        look()
+        look()
+        tee.write("two")
+        look()
+
+    assert attempts.run(1, work) == "one two"
+    look()
+
+    assert seen == [[], [(1, "one ")], [], [(1, "one two")], []]
+
+
+def test_an_attempt_that_has_ended_is_not_returned(attempts: Attempts) -> None:
+    tee = Tee(None, attempts.capture)
+    attempts.run(1, lambda: tee.write("one"))
+
+    attempts.capture.wait_for_change()
+
+    assert attempts.capture.take_changed() == []
+
+
+def test_output_beyond_the_limit_is_left_to_the_next_call_and_keeps_its_turn(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_AT_ONCE", 5)
+    tee, seen = Tee(None, attempts.capture), list[list[int]]()
+
+    def write(*tickets: int) -> None:
+        for ticket in tickets:
+            with attempts.context(ticket):
+                tee.write("abc")
+
+    attempts.running |= {1, 2, 3}
+    write(1, 2, 3, 1)
+    for _ in range(3):
+        attempts.capture.wait_for_change()
+        seen.append([ticket for ticket, _ in attempts.capture.take_changed()])
+        if len(seen) == 1:
+            write(1)
+
+    assert seen == [[1], [2, 3], [1]]
 
 
 def test_attempts_in_other_contexts_have_separate_logs(attempts: Attempts) -> None:

@@ -67,6 +67,30 @@ def test_a_punctual_time_runs_under_every_policy_and_replaces_the_last_missed_on
     assert [apply_misfire(misfire, due, NOON) for misfire in ("last", "skip")] == [[(NOON, True)], [(NOON, True)]]
 
 
+def fire(crons: Crons) -> int:
+    """Fire what is due by the clock of the store."""
+    return crons.fire(crons._store.crons_to_fire(crons.handlers))
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=1), timedelta(hours=-1)], ids=["ahead", "behind"])
+def test_a_node_whose_clock_is_wrong_fires_at_the_time_of_the_store(off: timedelta) -> None:
+    clock = ManualClock(NOON)
+    store = MemoryStore(clock=clock)
+    handler = HandlerInfo(name="work")
+    store.publish(Manifest(handlers=(handler,), crons=(a_cron(),)))
+    crons = Crons(store, Events(), ManualClock(NOON + micros(off)))
+    crons.handlers = {"work": handler}
+    crons.wake.set()
+    crons.step()
+
+    clock.advance(timedelta(minutes=1))
+    crons.wake.set()
+    crons.step()
+
+    [task] = store.find(Filter()).tasks
+    assert task.key == f"cron:tick:{to_datetime(NOON + MINUTE).isoformat()}"
+
+
 @pytest.mark.parametrize(("misfire", "fired"), [("last", 1), ("skip", 1), ("all", MAX_MISSED + 2)])
 def test_the_policy_applies_after_a_long_pause(misfire: str, fired: int) -> None:
     clock = ManualClock(NOON)
@@ -75,10 +99,10 @@ def test_the_policy_applies_after_a_long_pause(misfire: str, fired: int) -> None
     store.publish(Manifest(handlers=(handler,), crons=(a_cron(misfire=misfire),)))
     crons = Crons(store, Events(), clock)
     crons.handlers = {"work": handler}
-    crons.fire(clock.now())
+    fire(crons)
     clock.advance(timedelta(days=7, seconds=30))
 
-    submitted = crons.fire(clock.now()) + crons.fire(clock.now())
+    submitted = fire(crons) + fire(crons)
 
     assert submitted <= fired
     assert submitted >= 1
@@ -97,12 +121,12 @@ def test_a_cron_whose_queue_is_full_does_not_block_others_and_is_tried_again() -
     events: list[Event] = []
     firing = Crons(store, Events(events.append), clock)
     firing.handlers = {"full": full, "free": free}
-    firing.fire(clock.now())
+    fire(firing)
     clock.advance(timedelta(minutes=1))
 
-    fired = firing.fire(clock.now())
+    fired = fire(firing)
     store.configure(Queue(name="full", max_waiting=2))
-    later = firing.fire(clock.now())
+    later = fire(firing)
 
     assert (fired, later) == (1, 1)
     assert [type(event) for event in events] == [StoreCallFailed]
@@ -115,12 +139,14 @@ def test_a_paused_cron_fires_nothing_until_it_is_resumed() -> None:
     store.publish(Manifest(handlers=(handler,), crons=(a_cron(),)))
     crons = Crons(store, Events(), clock)
     crons.handlers = {"work": handler}
-    crons.fire(NOON)
+    fire(crons)
 
     store.pause_cron("tick", True, by="ops", why="maintenance")
-    paused = crons.fire(NOON + MINUTE)
+    clock.advance(timedelta(minutes=1))
+    paused = fire(crons)
     store.pause_cron("tick", False)
-    resumed = crons.fire(NOON + 2 * MINUTE)
+    clock.advance(timedelta(minutes=1))
+    resumed = fire(crons)
 
     assert paused == 0
     assert resumed > 0
@@ -135,9 +161,10 @@ def test_a_cron_with_an_unknown_time_zone_does_not_block_others() -> None:
     events: list[Event] = []
     crons = Crons(store, Events(events.append), clock)
     crons.handlers = {"work": handler}
-    crons.fire(NOON)
+    fire(crons)
+    clock.advance(timedelta(minutes=1))
 
-    fired = crons.fire(NOON + MINUTE)
+    fired = fire(crons)
 
     assert fired == 1
     assert [type(event) for event in events] == [StoreCallFailed]

@@ -36,7 +36,7 @@ from windlass.worker.dispatcher import (
     Dispatcher,
 )
 from windlass.worker.tickets import EXIT_TICKET
-from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, RequestStop, ToWorker, Valid
+from windlass.worker.wire import Call, Done, Heartbeat, Hello, Interrupt, Output, RequestStop, ToWorker, Valid
 from windlass.worker.worker import INTERRUPT_AFTER, KILL_AFTER, RunningAttempt, Worker, WorkerState
 
 SESSION = SessionId(an_id(999))
@@ -54,6 +54,8 @@ class Recorder:
         self.settled: dict[int, Outcome] = {}
         self.settlements: list[Settlement] = []
         self.beats: list[float | None] = []
+        self.outputs: list[int] = []
+        self.logs: dict[int, str | None] = {}
         self.held = 0
         self.until = float("inf")
         self.offered: dict[int, list[int]] = {}
@@ -94,7 +96,7 @@ class Recorder:
 
     def put(self, pool: str, claim: Claim, outcome: Outcome, seconds: float, log: str | None) -> Settlement:
         assert claim.id.int not in self.settled, "settled twice"
-        self.settled[claim.id.int] = outcome
+        self.settled[claim.id.int], self.logs[claim.id.int] = outcome, log
         self.settlements.append(settle(claim, outcome, lambda: 0.5))
         return self.settlements[-1]
 
@@ -104,6 +106,9 @@ class Recorder:
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None:
         self.beats.append(share)
+
+    def output(self, worker: Worker, ticket: int) -> None:
+        self.outputs.append(ticket)
 
     def call(self, worker: Worker, scope: CallScope, call: Call) -> None: ...
 
@@ -702,6 +707,18 @@ def test_messages_that_arrive_together_are_handled_in_their_order() -> None:
     assert [one.claim.id.int for one in node.worker.started] == [3]
 
 
+def test_the_latest_output_of_an_attempt_is_kept_for_an_end_that_brings_none() -> None:
+    node = FakeNode(threads=3)
+    node.give(1, 2, 3)
+
+    node.dispatcher.receive(node.worker, [Output(1, "one"), Output(1, "one two"), Output(2, "three")], node.now)
+    node.dispatcher.receive(node.worker, [Done(1, 0.5, error=OOPS, log="the whole"), Output(1, "late")], node.now)
+    node.dispatcher.process_exited(node.worker, -9, node.now)
+
+    assert node.recorder.logs == {1: "the whole", 2: "three", 3: None}
+    assert node.recorder.outputs == [1, 1, 2]
+
+
 def test_an_unknown_end_among_others_breaks_the_protocol() -> None:
     node = FakeNode()
     node.give(1, 2)
@@ -863,3 +880,86 @@ def test_a_worker_with_another_number_of_threads_is_replaced_before_larger_tasks
     assert widest == 1, "no worker can run a task of two slots yet"
     assert node.worker_states() == ["draining", "starting"]
     assert [worker.threads for worker in node.recorder.forked] == [1, 2]
+
+
+def test_a_drained_worker_gets_nothing_new_finishes_and_is_replaced_at_once() -> None:
+    node = FakeNode()
+    node.give(1)
+    drained = node.worker
+
+    is_new = node.dispatcher.drain_worker(drained.number, node.now, "asked to drain by ada")
+    node.tick()
+    [other] = [worker for worker in node.dispatcher.workers.values() if worker is not drained]
+    node.dispatcher.receive(other, [Hello()], node.now)
+    node.give(2)
+
+    assert is_new
+    assert drained.state is WorkerState.DRAINING
+    assert [number for number, _ in node.recorder.runs] == [drained.number, other.number]
+    node.dispatcher.receive(drained, [Done(1, 0.01)], node.now)
+    node.dispatcher.process_exited(drained, 0, node.now)
+    assert node.recorder.settled == {1: Returned()}
+    assert node.recorder.killed == []
+    assert node.pool.counters.deaths == 0
+
+
+def test_asking_again_changes_nothing_unless_it_is_for_a_shorter_time() -> None:
+    node = FakeNode()
+    node.give(1)
+
+    def ask(grace: float | None) -> bool:
+        return node.dispatcher.drain_worker(1, node.now, "asked to stop by ada", grace)
+
+    assert [ask(None), ask(None), ask(30), ask(30), ask(60), ask(5), ask(None)] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    node.tick(4.9)
+    assert node.recorder.killed == []
+    node.tick(0.2)
+    node.tick(1)
+    assert node.recorder.killed == [1]
+
+
+def test_a_worker_that_has_ended_cannot_be_drained() -> None:
+    node = FakeNode()
+
+    assert not node.dispatcher.drain_worker(7, node.now, "asked to drain by ada", 0)
+    assert node.worker_states() == ["idle"]
+
+
+def test_a_stopped_worker_releases_its_tasks_and_does_not_count_as_a_death() -> None:
+    node = FakeNode(threads=2)
+    node.give(1)
+    node.give(2, rules=Rules(at_most_once=True))
+    stopped = node.worker
+
+    node.dispatcher.drain_worker(stopped.number, node.now, "asked to stop by ada: it hangs", 2)
+    node.tick(2)
+    node.dispatcher.process_exited(stopped, -9, node.now)
+
+    assert node.recorder.killed == [stopped.number]
+    assert node.recorder.settled[1] == Released()
+    failed = node.recorder.settled[2]
+    assert isinstance(failed, Raised)
+    assert (failed.error.kind, failed.give_up) == ("Interrupted", True)
+    assert "asked to stop by ada: it hangs" in failed.error.message
+    assert node.pool.counters.deaths == 0
+    assert node.pool.count_missing(node.now) == 0, "another one was started without a delay"
+
+
+def test_a_starting_worker_can_be_drained() -> None:
+    node = FakeNode()
+    node.dispatcher.resize("default", 2, "more load")
+    node.tick()
+    [starting] = [worker for worker in node.dispatcher.workers.values() if worker.state is WorkerState.STARTING]
+
+    assert node.dispatcher.drain_worker(starting.number, node.now, "asked to drain by ada")
+
+    assert starting.state is WorkerState.DRAINING
+    assert node.recorder.offered[starting.number] == [EXIT_TICKET]

@@ -25,7 +25,7 @@ from windlass.worker.call_queue import MAX_UNREAD
 from windlass.worker.end_checks import find_fault
 from windlass.worker.remote import encode_call
 from windlass.worker.tickets import encode_end
-from windlass.worker.wire import MARK, Answer, Call, Done, Heartbeat, Measured, ParentFailed, encode_frame
+from windlass.worker.wire import MARK, Answer, Call, Done, Heartbeat, Measured, Output, ParentFailed, encode_frame
 from windlass.worker.worker import WorkerState
 
 
@@ -62,6 +62,7 @@ INVALID: dict[str, bytes] = {
     "a traceback that is too long": encode_frame(Done(1, 0.1, error=Error(kind="E", traceback=LONG))),
     "a class that is too long": encode_frame(Done(1, 0.1, error=Error(kind=LONG))),
     "output that is too long": encode_frame(Done(1, 0.1, log=LONG)),
+    "output of a running attempt that is too long": encode_frame(Output(1, LONG)),
     "a reason that is too long": encode_frame(Done(1, 0.1, stopped=LONG)),
     "seconds that are not a number": raw("Done", 1, float("nan")),
     "infinite seconds": raw("Done", 1, float("inf")),
@@ -141,6 +142,17 @@ def test_text_that_a_database_cannot_store_is_replaced_by_the_node(node: HubNode
     outcome = node.outcomes[1]
     assert isinstance(outcome, Raised)
     assert (outcome.error.kind, outcome.error.message, node.logs[1]) == ("E\ufffd", "a\ufffdb", "c\ufffdd")
+
+
+def test_the_output_of_an_attempt_that_a_worker_does_not_have_is_ignored(node: HubNode) -> None:
+    worker = start(node)
+
+    worker.send(Output(2, "of another"))
+    worker.send(Output(1, "a\0b"))
+    node.step()
+    node.exit(worker)
+
+    assert (node.logs, node.parent.killed) == ({1: "a\ufffdb"}, [])
 
 
 def test_a_process_id_that_a_worker_sends_is_not_believed(node: HubNode) -> None:

@@ -19,6 +19,7 @@ from windlass.clock import ManualClock
 from windlass.config import BudgetSettings, PoolSettings
 from windlass.core.breaker import BreakerState
 from windlass.core.settlement import COMPLETED
+from windlass.core.stop_requests import KIND, NAME, StopRequest, encode_requests
 from windlass.core.task import Claim, SessionId
 from windlass.errors import StoreUnavailable
 from windlass.events import ControllerFailed, Event, Events, PoolDecided, PoolResized, StoreCallFailed
@@ -583,3 +584,23 @@ def test_changed_settings_are_used_at_the_next_tick(cluster: Cluster) -> None:
 
     assert node.size() == 3
     assert pools.get(Access(cluster.store), "default").max == 3
+
+
+def test_a_node_gets_the_requests_for_its_session_also_while_it_drains(cluster: Cluster) -> None:
+    node, other = cluster.node(), cluster.node()
+    got: list[list[StopRequest]] = []
+    node.autoscaler.on_requests = got.append
+    cluster.tick()
+    mine = StopRequest(session=str(node.session), worker=1, by="ada", at=1)
+    theirs = StopRequest(session=str(other.session), worker=1, by="ada", at=1)
+    cluster.tick()
+    assert got == [], "nothing was asked"
+
+    cluster.store.put_control(KIND, NAME, encode_requests([mine, theirs]), expect=0)
+    cluster.tick()
+    node.dispatcher.drain(cluster.seconds)
+    cluster.tick()
+    node.open()
+    cluster.tick()
+
+    assert got == [[mine], [mine]], "the next session of the node gets none of them"

@@ -202,17 +202,16 @@ def test_a_fake_redaction_mark_does_not_protect_a_secret() -> None:
     assert "hunter2" not in redact_text("password=[redacted]hunter2")
 
 
-def test_long_text_is_scanned_quickly() -> None:
-    redact_text("a" * 1_000_000)
-    redact_text("password" * 100_000)
-    redact_text("x://" * 200_000)
-    redact_text("://a:" * 200_000)
-    redact_text('token="' * 100_000)
-    redact_text("-----BEGIN PRIVATE KEY-----" * 50_000)
-    redact_text("-----BEGIN " * 100_000)
-    redact_text("cookie:" * 100_000)
-    redact_text("Bearer " * 100_000)
-    redact_text("wdl_" * 200_000)
+@pytest.mark.parametrize(
+    ("part", "hidden"),
+    [
+        *((part, False) for part in ("a", "password", "x://", "://a:", "-----BEGIN ", "Bearer ")),
+        *((part, True) for part in ('token="', "-----BEGIN PRIVATE KEY-----", "cookie:", "wdl_")),
+    ],
+)
+def test_the_search_ends_on_text_that_almost_matches_everywhere(part: str, hidden: bool) -> None:
+    """A search that starts again at each of them would exceed the time limit of a test."""
+    assert (HIDDEN in redact_text(part * 100_000)) == hidden
 
 
 def test_a_recursive_schema_terminates() -> None:

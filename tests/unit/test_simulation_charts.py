@@ -76,7 +76,9 @@ def test_nothing_is_asked_for_from_outside(form: Callable[[SimulationResult], st
 
 
 def test_a_run_without_tasks_or_seconds_can_be_drawn(result: SimulationResult) -> None:
-    ElementTree.fromstring(draw_svg(replace(result, timeline=Timeline(), recovery=None)))
+    drawn = ElementTree.fromstring(draw_svg(replace(result, timeline=Timeline(), recovery=None)))
+
+    assert drawn.tag.endswith("svg")
 
 
 def test_the_cut_of_two_pictures_on_a_page_is_not_confused(result: SimulationResult) -> None:

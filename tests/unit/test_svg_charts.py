@@ -138,6 +138,17 @@ def test_an_empty_chart_says_so(points: list[tuple[int, float | None]]) -> None:
     assert find(tree, "chart-time")
 
 
+def test_each_axis_says_what_it_measures_and_zeros_have_a_readable_scale() -> None:
+    idle = Line(label="arrived", look="arrivals", points=[(START, 0.0), (START + SECOND, 0.0)], unit="/s")
+    workers = Line(label="workers", look="workers", points=[(START, 4.0)], steps=True, axis="right")
+
+    labels = [label.text for label in find(a_chart(idle, workers), "chart-value")]
+
+    assert "1 /s" in labels
+    assert "6 workers" in labels
+    assert not any("e-" in (label or "") for label in labels)
+
+
 def test_a_long_series_is_thinned_but_keeps_its_peak() -> None:
     points = [(START + n * 10_000, 1_000.0 if n == 31_234 else n % 7) for n in range(60_000)]
 

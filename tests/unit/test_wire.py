@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.core.assignment import NO_SESSION, assignment_fields, assignment_of
 from windlass.core.lifecycle import State
+from windlass.core.output import MAX_OUTPUT
 from windlass.core.retry import Error
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.task import Lease, Rules, SessionId, claim_of
@@ -16,7 +17,6 @@ from windlass.worker import wire
 from windlass.worker.wire import (
     MARK,
     MAX_FRAME,
-    MAX_LOG,
     MAX_TEXT,
     Answer,
     Call,
@@ -28,6 +28,7 @@ from windlass.worker.wire import (
     Interrupt,
     Measured,
     Message,
+    Output,
     RequestStop,
     Run,
     ToWorker,
@@ -128,7 +129,8 @@ WRONG = {
     "a retry later than anybody may ask for": encode_frame(Done(1, 0.0, error=OOPS, retry_in=1 << 60)),
     "progress that is not a number": encode_frame(Heartbeat(1, float("nan"), None)),
     "a message about progress that is too long": encode_frame(Heartbeat(1, None, "x" * (MAX_TEXT + 1))),
-    "output that is too long": encode_frame(Done(1, 0.0, log="x" * (MAX_LOG + 1))),
+    "output that is too long": encode_frame(Done(1, 0.0, log="x" * (MAX_OUTPUT + 1))),
+    "output of a running attempt that is too long": encode_frame(Output(1, "x" * (MAX_OUTPUT + 1))),
     "a reason that is too long": encode_frame(Done(1, 0.0, stopped="x" * (MAX_TEXT + 1))),
     "a signal that is not a number": encode_frame(Measured("load", float("nan"))),
     "a signal without end": encode_frame(Measured("load", float("inf"))),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.unit.values import a_stored_task, an_id
 from windlass.clock import SystemClock, monotonic
 from windlass.core.task import Lease, SessionId, TaskId, claim_of
-from windlass.core.worker_list import MAX_CHARACTERS, MAX_TASKS, MAX_WORKERS, decode_workers
+from windlass.core.worker_list import MAX_CHARACTERS, MAX_STUCK, MAX_TASKS, MAX_WORKERS, decode_workers
 from windlass.events import Events
 from windlass.worker.node_status import WorkerListing
 from windlass.worker.worker import RunningAttempt, Worker, WorkerState
@@ -25,10 +26,12 @@ def a_worker(number: int, *, threads: int = 1, tasks: int = 0, pool: str = "mail
     return worker
 
 
-def listing(*workers: Worker, memory: int = 5 << 20) -> WorkerListing:
+def listing(*workers: Worker, memory: int = 5 << 20, stuck: Mapping[int, float] | None = None) -> WorkerListing:
     """Return the listing of these workers."""
     dispatcher = SimpleNamespace(workers={worker.number: worker for worker in workers})
-    hub = SimpleNamespace(lock=threading.RLock(), dispatcher=dispatcher, memory=lambda _worker: memory)
+    hub = SimpleNamespace(
+        lock=threading.RLock(), dispatcher=dispatcher, memory=lambda _worker: memory, stuck=stuck or {}
+    )
     return WorkerListing(cast("Any", hub), SystemClock())
 
 
@@ -55,6 +58,13 @@ def test_an_idle_node_reports_the_same_text_again() -> None:
 
 def test_a_node_without_workers_has_an_empty_list() -> None:
     assert decode_workers(listing().encode()).workers == ()
+
+
+def test_processes_that_do_not_end_are_listed_up_to_a_limit() -> None:
+    found = decode_workers(listing(stuck=dict.fromkeys(range(1, 1_000), monotonic())).encode()).stuck
+
+    assert [each.pid for each in found] == list(range(1, MAX_STUCK + 1))
+    assert abs(found[0].since - SystemClock().now()) < 5_000_000
 
 
 def test_the_list_is_bounded_and_counts_what_it_omits() -> None:

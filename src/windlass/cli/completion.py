@@ -65,6 +65,11 @@ def complete_pool(context: click.Context, _parameter: click.Parameter, incomplet
     return _complete(context, incomplete, lambda url: {control.name for control in _open(url).controls("pool")})
 
 
+def complete_node(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of running nodes."""
+    return _complete(context, incomplete, lambda url: {node.node for node in _open(url).sessions() if not node.lost})
+
+
 def complete_task(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the ids of the newest tasks."""
 

@@ -94,6 +94,21 @@ def role(role: str, database: str, output: Path | None, force: bool) -> None:
 
 
 @deploy.command()
+@click.option("--owner", default="windlass", show_default=True, help="Role that owns the tables.")
+@click.option("--database", default="windlass", show_default=True, help="Name of the database.")
+@click.option("--prefix", default="windlass", show_default=True, help="Start of the names: PREFIX_node, _api, _read.")
+@output_options
+def roles(owner: str, database: str, prefix: str, output: Path | None, force: bool) -> None:
+    """Print SQL that creates PostgreSQL roles for nodes, the API and readers.
+
+    Each has only the rights that its statements need. None can change the schema.
+    """
+    plan = Plan(owner=owner, database=database, prefix=prefix)
+    plan.check()
+    _output(render.roles(plan), output, force)
+
+
+@deploy.command()
 @_together(cluster_options, output_options)
 @click.option("--hpa", "plain", is_flag=True, help="Use a HorizontalPodAutoscaler instead of KEDA.")
 def keda(drain_timeout: str, plain: bool, output: Path | None, force: bool, **given: Any) -> None:

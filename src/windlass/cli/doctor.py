@@ -53,6 +53,7 @@ def gather_facts(url: str | None, admin: Admin, config_path: Path | None) -> Fac
         ttl=micros(read_settings(config_path).session_ttl),
         nodes=status.sessions,
         now=now,
+        rights=admin.rights(),
         **_disk(status),
         **_leased(url, status),
     )

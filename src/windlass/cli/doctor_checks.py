@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from windlass.core.task import Task
 from windlass.core.times import Micros
+from windlass.deploy.rights import api_rights, node_rights, read_rights
 from windlass.operations.presentation import format_span
-from windlass.stores.admin import Status
+from windlass.stores.admin import Rights, Status
 from windlass.wire.commands import CheckResult, Mark
 
 CONNECTIONS_OF_A_NODE = 18
@@ -39,6 +40,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     nodes: int = 0
     leased: Sequence[Task] = ()
     now: Micros
+    rights: Rights | None = None
+    """What the role of the store's URL may do, in PostgreSQL."""
 
 
 def run_checks(facts: Facts) -> Iterator[CheckResult]:
@@ -121,6 +124,8 @@ def _postgres(facts: Facts) -> Iterator[CheckResult]:
     if known.get("in_recovery") == "on":
         yield _bad("primary", "this server is a standby and accepts no tasks", "use the URL of the primary")
     yield _connections(facts)
+    if facts.rights is not None and facts.status.schema == facts.status.newest:
+        yield _rights(facts.rights)
 
 
 def _connections(facts: Facts) -> CheckResult:
@@ -131,6 +136,26 @@ def _connections(facts: Facts) -> CheckResult:
     if max(used, wanted) > most * 0.8:
         return _warning("connections", text, "raise max_connections, or use PgBouncer (?pooler=transaction)")
     return _good("connections", text)
+
+
+def _rights(found: Rights) -> CheckResult:
+    """Compare what the role may do with what the programs need."""
+    if found.superuser:
+        text = f"role {found.role} is a superuser: who has the URL has the whole server"
+        return _warning("rights", text, "create another role: windlass deploy role")
+    missing = {
+        who: [
+            f"{verb} on {table}" for table, verbs in needed.items() for verb in verbs if verb not in found.verbs[table]
+        ]
+        for who, needed in (("all programs", api_rights()), ("nodes", node_rights()), ("reading", read_rights()))
+    }
+    enough = next((who for who, lacks in missing.items() if not lacks), None)
+    can_write = any(verbs > {"SELECT"} for verbs in found.verbs.values())
+    if enough is None or (enough == "reading" and can_write):
+        lacks = missing["nodes"]
+        text = f"role {found.role} lacks {', '.join(lacks[:3])}" + (f" and {len(lacks) - 3} more" * (len(lacks) > 3))
+        return _bad("rights", text, "grant them: windlass deploy roles")
+    return _good("rights", f"role {found.role} has the rights for {enough}")
 
 
 def _clock(facts: Facts) -> CheckResult:

@@ -172,8 +172,25 @@ def _author(why: str, by: str | None) -> Author:
     return Author(by or user_name(), why)
 
 
-author_options: Decorator = bundle_options(group_options(why_option, by_option), ["why", "by"], "author", _author)
-"""`--why` and `--by`, passed as `author`."""
+def author_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--why` and `--by`, passed as `author`. After the command, say how to undo what it has changed."""
+
+    @wraps(command)
+    def run(*args: Any, author: Author, **given: Any) -> Any:
+        access: Access | None = given.get("access")
+        if access is None:
+            return command(*args, author=author, **given)
+        from windlass.operations import undo  # It imports all operations, so only changes pay for it.
+
+        before = undo.newest_number(access)
+        result = command(*args, author=author, **given)
+        numbers = [str(entry.number) for entry in undo.find_new(access, author.by, before)]
+        if numbers:
+            print_note(f"Undo: windlass audit undo {' '.join(numbers)}")
+        return result
+
+    return bundle_options(group_options(why_option, by_option), ["why", "by"], "author", _author)(run)
+
 
 for_option: Decorator = click.option("--for", "lasts", metavar="TIME", help="Duration, such as 30m.")
 """`--for`, passed as `lasts`."""

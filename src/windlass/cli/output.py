@@ -18,6 +18,7 @@ import msgspec
 
 from windlass.clock import entropy
 from windlass.core.lifecycle import State
+from windlass.core.output import OutputFollower
 from windlass.core.task import Attempt, Task
 from windlass.operations.presentation import (
     ANSI,
@@ -203,11 +204,30 @@ def print_task(task: Task, attempts: Sequence[Attempt], times: Times) -> None:
             _print_indented(attempt.error.traceback)
 
 
-def print_logs(logs: Sequence[Log], first: int = 1) -> None:
-    """Print the output of attempts, numbered from `first`."""
-    for number, log in enumerate(logs, first):
-        echo(f"  output {number} (fence {log.fence}):")
+def print_logs(logs: Sequence[Log]) -> None:
+    """Print the output of attempts."""
+    for number, log in enumerate(logs, 1):
+        _print_log_title(number, log)
         _print_indented(log.text)
+
+
+class FollowedLogs:
+    """Prints the output of attempts that is read again and again, each line once."""
+
+    def __init__(self) -> None:
+        self._followers: dict[int, OutputFollower] = {}
+
+    def print_new(self, logs: Sequence[Log]) -> None:
+        """Print the lines that are new since the last call."""
+        for number, log in enumerate(logs, 1):
+            if log.fence not in self._followers:
+                self._followers[log.fence] = OutputFollower()
+                _print_log_title(number, log)
+            _print_indented("\n".join(self._followers[log.fence].find_new_lines(log.text, running=log.running)))
+
+
+def _print_log_title(number: int, log: Log) -> None:
+    echo(f"  output {number} (fence {log.fence}{', still running' if log.running else ''}):")
 
 
 def format_progress(progress: ProgressSeen) -> str:

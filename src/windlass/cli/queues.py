@@ -37,7 +37,7 @@ def ls(access: Access, form: str | None, times: Times) -> None:
     found = operations.get_all(access)
     if print_json(form, [queue_shape(each) for each in found], name="queues"):
         return
-    heads = ("queue", *(f"#{state.value}" for state in STATES), "oldest wait", "settings")
+    heads = ("queue", *(f"#{state.value}" for state in STATES), "oldest wait", "p95 wait", "settings")
     print_table(
         heads,
         [_row(each, times) for each in found],
@@ -155,7 +155,8 @@ def _format(value: Any) -> str:
 
 def _row(view: QueueView, times: Times) -> list[str]:
     wait = "–" if view.oldest is None else times.format_age(view.oldest).removesuffix(" ago")
-    return [view.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, _settings(view, times)]
+    p95 = "–" if view.waits is None else format_span(view.waits.p95)
+    return [view.name, *(f"{view.tasks.get(state, 0):,}" for state in STATES), wait, p95, _settings(view, times)]
 
 
 def _point_row(point: Point, times: Times) -> list[str]:

@@ -28,6 +28,7 @@ from windlass.cli.options import (
     words_argument,
 )
 from windlass.cli.output import (
+    FollowedLogs,
     echo,
     format_progress,
     format_state,
@@ -104,23 +105,28 @@ def show(access: Access, form: str | None, times: Times, id: str) -> None:
 @click.argument("id", shell_complete=complete_task)
 @click.option("-f", "--follow", is_flag=True, help="Print output and progress until the task ends.")
 def logs(access: Access, form: str | None, id: str, follow: bool) -> None:
-    """Print the output of a task's ended attempts."""
+    """Print the output of a task's attempts, also of one that runs.
+
+    With --follow and --jsonl, the output of an attempt is printed again, as a whole, when it has changed.
+    """
     task, progress = operations.look_up(access, id), None
-    printed: list[Log] = []
+    found: list[Log] = []
+    followed = FollowedLogs()
     while True:
-        found = operations.logs(access, task.id)
-        new, before, printed = found[len(printed) :], len(printed), found
-        if form is None:
-            print_logs(new, before + 1)
-        elif form == "jsonl":
-            print_json(form, [log_shape(log) for log in new], name="logs")
+        before, found = found, operations.logs(access, task.id)
+        if form == "jsonl":
+            print_json(form, [log_shape(log) for log in found if log not in before], name="logs")
+        elif form is None and follow:
+            followed.print_new(found)
+        elif form is None:
+            print_logs(found)
         if not follow or task.state.final:
             break
         progress = _print_progress(access, task, progress)
         sleep(POLL_SECONDS)
         task = operations.get(access, task.id)
     if form == "json":
-        print_json(form, [log_shape(log) for log in printed], name="logs")
+        print_json(form, [log_shape(log) for log in found], name="logs")
 
 
 def _print_progress(access: Access, task: Task, before: ProgressSeen | None) -> ProgressSeen | None:

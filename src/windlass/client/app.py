@@ -33,7 +33,7 @@ from windlass.errors import InvalidTask
 from windlass.stores.protocol import Store
 
 if TYPE_CHECKING:
-    from windlass.client.inspection import DeadLetters, Pools, Queues, Tasks
+    from windlass.client.inspection import DeadLetters, Nodes, Pools, Queues, Tasks
     from windlass.custom_decider import PoolSituation
     from windlass.worker_node import WorkerNode, WorkerOptions
 
@@ -279,6 +279,11 @@ class App:
     def pools(self) -> Pools:
         """The pools of all nodes: list, set, freeze, pause, resume."""
         return import_module("windlass.client.inspection").Pools(self.app_store)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes and their worker processes: list, drain, stop."""
+        return import_module("windlass.client.inspection").Nodes(self.app_store)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> WorkerNode:
         """Return a node that runs inside this program. Handlers run in worker processes.

@@ -3,7 +3,8 @@
 A caller that finds no commit running writes immediately, in its own thread, everything that is pending. The others
 wait; when that commit ends, one of them writes the next. So batches form under load and no timer delays a single call.
 A call keeps its meaning: when it returns its tasks are durable, and a refusal reaches only the caller whose tasks are
-refused. A store failure reaches every caller whose tasks were in the commit.
+refused. A store failure reaches every caller whose tasks were in the commit. A shared commit waits only briefly for
+other transactions: calls that may have to wait for one then leave it and write their tasks themselves.
 
 asyncio is imported where it is used, here and in the rest of this package: it is a third of the cost of
 `import windlass`.
@@ -18,17 +19,21 @@ from contextlib import nullcontext
 from threading import Lock, get_ident
 from typing import Any
 
+from windlass.call_limits import limited_lock_wait
 from windlass.client.async_bridge import in_thread, start_writer
 from windlass.client.context import current_lease
 from windlass.client.tracing import submit_span
 from windlass.core.task import Lease, NewTask
-from windlass.errors import CommitUnknown, InvalidTask, KeyConflict, NotAllowed, QueueFull, WindlassError
+from windlass.errors import CommitUnknown, InvalidTask, KeyBusy, KeyConflict, NotAllowed, QueueFull, WindlassError
 from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Receipt, Store
 from windlass.wiring import acheck_connection, asubmit_in, identify_database, is_async
 
 MAX_TASKS = 2_000
 """Maximum number of tasks in a shared commit. A call with more tasks gets a commit of its own."""
+
+LOCK_WAIT = 0.2
+"""How many seconds a shared commit waits for a lock of another transaction."""
 
 REFUSALS = (InvalidTask, KeyConflict, QueueFull, NotAllowed)
 """Errors caused by the tasks of one call. The tasks of the other calls may still be accepted."""
@@ -39,7 +44,7 @@ _NOT_TRACED: nullcontext[None] = nullcontext()
 class _Call:
     """One call of `submit`, until it has an answer."""
 
-    __slots__ = ("answered", "failure", "future", "is_async", "leads", "lease", "receipts", "tasks")
+    __slots__ = ("alone", "answered", "failure", "future", "is_async", "leads", "lease", "receipts", "tasks")
 
     def __init__(self, tasks: Sequence[NewTask], lease: Lease | None, *, is_async: bool) -> None:
         self.tasks = tasks
@@ -49,9 +54,25 @@ class _Call:
         """The caller waits on it for an answer, or for its turn to lead."""
         self.leads = False
         """True while the caller must write the next commit and then hand over."""
+        self.alone = False
+        """True if the caller must write its tasks itself, because they may have to wait for another transaction."""
         self.answered = False
         self.receipts: list[Receipt] = []
         self.failure: BaseException | None = None
+
+    @property
+    def may_wait(self) -> bool:
+        """True if its tasks may have to wait for another transaction: by a key, a prerequisite or a workflow."""
+        return self.lease is not None or any(
+            task.key is not None or task.id is not None or task.unique or task.prerequisites or task.workflow
+            for task in self.tasks
+        )
+
+    def leave(self) -> None:
+        """Let the caller write its tasks itself."""
+        self.alone = True
+        if self.future is not None and not self.future.done():
+            self.future.set_result(True)
 
     def answer(self, receipts: list[Receipt], failure: BaseException | None) -> None:
         self.receipts, self.failure, self.answered = receipts, failure, True
@@ -135,6 +156,8 @@ class Committer:
                 call.future.result()
             if call.leads:
                 self._lead(call)
+            if call.alone:
+                return self._store().submit(tasks, lease=lease)
         except BaseException:
             self._abandon(call)
             raise
@@ -154,6 +177,8 @@ class Committer:
         if idle:
             self._lead_in_thread()
         await asyncio.wrap_future(future)
+        if call.alone:
+            return await in_thread(lambda: self._store().submit(tasks, lease=lease))
         return call.result()
 
     def _try_to_lead(self, call: _Call) -> bool:
@@ -186,7 +211,7 @@ class Committer:
                 f"The thread that wrote these tasks was stopped ({type(death).__name__}). Look the tasks up by key."
             )
             for call in calls:
-                if not call.answered:
+                if not call.answered and not call.alone:
                     call.answer([], lost)
             raise
         finally:
@@ -211,7 +236,15 @@ class Committer:
             return
         try:
             tasks = calls[0].tasks if len(calls) == 1 else [task for call in calls for task in call.tasks]
-            receipts = self._store().submit(tasks, lease=calls[0].lease)
+            with limited_lock_wait(LOCK_WAIT):
+                receipts = self._store().submit(tasks, lease=calls[0].lease)
+        except KeyBusy as busy:
+            for call in calls:
+                if call.may_wait:
+                    call.leave()
+                elif len(calls) == 1:
+                    call.answer([], busy)
+            self._flush([call for call in calls if not call.may_wait and not call.answered])
         except REFUSALS as refusal:
             if len(calls) == 1:
                 calls[0].answer([], refusal)

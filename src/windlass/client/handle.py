@@ -117,7 +117,7 @@ class Handle(Generic[R_co]):
         return [view_attempt(each, number) for number, each in enumerate(self._app_store.store.attempts(self.id), 1)]
 
     def logs(self) -> list[str]:
-        """Return what each attempt that has ended printed and logged, oldest first."""
+        """Return what each attempt has printed and logged, oldest first. The last one may still run."""
         self._stored()
         return [log.text for log in self._app_store.store.logs(self.id)]
 

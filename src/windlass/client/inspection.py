@@ -1,8 +1,9 @@
-"""What a program reads and changes in addition to its own tasks: `app.tasks`, `app.dead`, `app.queues` and `app.pools`.
+"""What a program reads and changes in addition to its own tasks.
 
-Everything goes through `operations`, as for the command line and HTTP: secrets are removed, and every change writes an
-audit entry with its author (`by`, by default the account of the process) and its reason (`why`). A handler may search,
-cancel and retry tasks of its own tenant; all other calls raise `NotAllowed` there.
+These are `app.tasks`, `app.dead`, `app.queues`, `app.pools` and `app.nodes`. Everything goes through `operations`, as
+for the command line and HTTP: secrets are removed, and every change writes an audit entry with its author (`by`, by
+default the account of the process) and its reason (`why`). A handler may search, cancel and retry tasks of its own
+tenant; all other calls raise `NotAllowed` there.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from windlass.client.app_store import AppStore, is_worker
 from windlass.client.async_bridge import in_thread
 from windlass.client.inspection_views import (
     DeadGroup,
+    NodeInfo,
     PoolInfo,
     QueueInfo,
     view_group,
+    view_node,
     view_pool,
     view_queue,
 )
@@ -30,12 +33,13 @@ from windlass.core.ordering import Strategy
 from windlass.core.query import parse
 from windlass.core.times import Duration, duration
 from windlass.errors import InvalidTask, NotAllowed
-from windlass.operations import dead_letters, pools, queues, tasks
+from windlass.operations import dead_letters, nodes, pools, queues, tasks
 from windlass.operations.access import Access
 from windlass.operations.author import Author, user_name
 from windlass.operations.bulk import BulkAction, Verb
 from windlass.operations.canary import run_canary
 from windlass.operations.dead_letters import GroupRetried
+from windlass.operations.nodes import GRACE
 from windlass.operations.paging import pages
 from windlass.operations.tasks import is_plain
 from windlass.stores.protocol import Cursor, Filter, Page
@@ -380,6 +384,48 @@ class Pools:
             for each in self.list()
         ]
         return html_list("Pools", heads, rows)
+
+
+class Nodes:
+    """`app.nodes`: the nodes and their worker processes."""
+
+    def __init__(self, app_store: AppStore) -> None:
+        self._app_store = app_store
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return iter(self.list())
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return the nodes that are alive and those that ended in the last day, newest first."""
+        return [view_node(each) for each in nodes.get_all(self._access)]
+
+    def drain(self, node: str | UUID, worker: int | None = None, *, why: str = "", by: str | None = None) -> NodeInfo:
+        """Let a worker finish what it runs and exit; without a number, the whole node. Return the node.
+
+        A node is named by its name or its session. It follows within a second or two. A worker is replaced if its pool
+        still wants as many.
+        """
+        return view_node(nodes.drain(self._access, str(node), worker, author=_author(why, by)))
+
+    def stop(
+        self,
+        node: str | UUID,
+        worker: int | None = None,
+        *,
+        grace: Duration = GRACE,
+        why: str = "",
+        by: str | None = None,
+    ) -> NodeInfo:
+        """Drain a worker or a whole node, and stop and release what still runs after `grace`. Return the node."""
+        return view_node(nodes.stop(self._access, str(node), worker, author=_author(why, by), grace=grace))
+
+    @property
+    def _access(self) -> Access:
+        return _access(self._app_store, "app.nodes")
+
+    def _repr_html_(self) -> str:
+        rows = [(each.name, each.session, len(each.workers), "lost" if each.lost else "") for each in self.list()]
+        return html_list("Nodes", ("node", "session", "workers", "notes"), rows)
 
 
 def retry_task(app_store: AppStore, id: Any, why: str, by: str | None) -> bool:

@@ -1,10 +1,10 @@
-"""Queues, pools and groups of failed tasks as Python programs get them: times are a `datetime` in UTC."""
+"""Queues, pools, nodes and groups of failed tasks as Python programs get them: times are a `datetime` in UTC."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from msgspec import Struct
@@ -13,7 +13,10 @@ from windlass.client.notebook import html_table
 from windlass.core.lifecycle import State
 from windlass.core.ordering import Strategy
 from windlass.core.retry import Error
+from windlass.core.stop_requests import StopRequest
 from windlass.core.times import Micros, to_datetime
+from windlass.core.worker_list import WorkerProcess
+from windlass.operations.nodes import NodeView
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView
 from windlass.stores.dead_letters import DeadGroup as StoredGroup
@@ -131,6 +134,67 @@ class PoolInfo(Struct, frozen=True, kw_only=True):
         return html_table(f"Pool {self.name}", facts)
 
 
+class StopInfo(Struct, frozen=True, kw_only=True):
+    """A request to drain or stop a worker or a node: who made it, when and why."""
+
+    verb: Literal["drain", "stop"]
+    grace: timedelta | None
+    """How long running tasks may take to end; None for a drain."""
+    by: str
+    at: datetime
+    why: str
+
+
+class WorkerInfo(Struct, frozen=True, kw_only=True):
+    """A worker process, as its node last reported it."""
+
+    number: int
+    """Unique on its node."""
+    pid: int | None
+    """None while the process is being started."""
+    pool: str
+    state: str
+    """starting, idle, busy or draining."""
+    since: datetime
+    """When it entered that state."""
+    memory: int | None
+    """Resident memory in bytes; None if the system does not report it."""
+    tasks_run: int
+    running: int
+    """How many tasks it runs."""
+    tasks: tuple[UUID, ...]
+    """The ids of those tasks; a node with very many lists only some."""
+    request: StopInfo | None
+    """The request to drain or stop it."""
+
+
+class NodeInfo(Struct, frozen=True, kw_only=True):
+    """A node, as it was when it was read."""
+
+    name: str
+    session: UUID
+    lost: bool
+    age: timedelta
+    """How long ago it renewed its session."""
+    workers: tuple[WorkerInfo, ...]
+    workers_not_listed: int
+    """How many more workers it has."""
+    stuck: tuple[int, ...]
+    """The ids of processes that were killed and do not end, as in uninterruptible sleep."""
+    request: StopInfo | None
+    """The request to drain or stop the whole node."""
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        facts = [
+            ("session", self.session),
+            ("state", "lost" if self.lost else "running"),
+            ("workers", ", ".join(f"{each.number} {each.state}" for each in self.workers)),
+            ("request", None if self.request is None else f"{self.request.verb} by {self.request.by}"),
+        ]
+        return html_table(f"Node {self.name}", facts)
+
+
 class DeadGroup(Struct, frozen=True, kw_only=True):
     """The failed tasks that ended with one error."""
 
@@ -183,6 +247,46 @@ def view_pool(view: PoolView) -> PoolInfo:
             why=override.why,
         ),
         paused=paused and PoolPause(by=paused.by, at=to_datetime(paused.at), why=paused.why),
+    )
+
+
+def view_node(view: NodeView) -> NodeInfo:
+    """Convert a node."""
+    session = view.session
+    return NodeInfo(
+        name=session.node,
+        session=session.id,
+        lost=session.lost,
+        age=session.age,
+        workers=tuple(_view_worker(each, view.find_request(each.number)) for each in view.workers.workers),
+        workers_not_listed=view.workers.more,
+        stuck=tuple(each.pid for each in view.workers.stuck),
+        request=_view_request(view.find_request()),
+    )
+
+
+def _view_worker(worker: WorkerProcess, request: StopRequest | None) -> WorkerInfo:
+    return WorkerInfo(
+        number=worker.number,
+        pid=worker.pid or None,
+        pool=worker.pool,
+        state=worker.state,
+        since=to_datetime(worker.since),
+        memory=worker.memory or None,
+        tasks_run=worker.tasks_run,
+        running=worker.running,
+        tasks=tuple(UUID(task.id) for task in worker.tasks),
+        request=_view_request(request),
+    )
+
+
+def _view_request(request: StopRequest | None) -> StopInfo | None:
+    return request and StopInfo(
+        verb=request.verb,
+        grace=None if request.grace is None else timedelta(seconds=request.grace),
+        by=request.by,
+        at=to_datetime(request.at),
+        why=request.why,
     )
 
 

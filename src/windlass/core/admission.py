@@ -13,7 +13,7 @@ from windlass.core.graph import MAX_PLACEHOLDERS
 from windlass.core.ids import keyed_id, workflow_id
 from windlass.core.ordering import Queue
 from windlass.core.submission import Draft
-from windlass.core.task import NewTask, TaskId
+from windlass.core.task import NewTask, OnFailure, TaskId
 from windlass.core.times import Micros
 from windlass.errors import (
     CycleFound,
@@ -107,17 +107,28 @@ def check_seal(workflow: str, tenant: str, open_references: int, *, opened: bool
         raise NotAllowed(f"workflow {workflow!r} has {open_references} open forward references. Submit them first.")
 
 
-def seal_for(draft: Draft, batch: Mapping[TaskId, NewTask], is_unsealed: Callable[[UUID], bool]) -> tuple[UUID, ...]:
-    """Return the seal that a task waits for: that of its workflow, for a root of an unsealed one.
+def seal_for(
+    draft: Draft,
+    batch: Mapping[TaskId, NewTask],
+    is_unsealed: Callable[[UUID], bool],
+    waits_for_seal: Callable[[TaskId], bool],
+) -> tuple[UUID, ...]:
+    """Return the seal that a task waits for: that of its unsealed workflow, for a root and for `OnFailure.RUN`.
 
-    A root is a task with no prerequisite of the same workflow and batch. Prerequisites of earlier batches do not
-    count, because they may have run before the workflow was opened.
+    A root is a task with no prerequisite of the same workflow that is in the batch, or stored and itself waiting for
+    the seal. Other stored prerequisites do not count, because they may have run before the workflow was opened. A task
+    that runs whatever its prerequisites' ends would otherwise start before the seal if they are cancelled.
     """
     workflow = draft.new.workflow
-    if workflow is None or any(above in batch and batch[above].workflow is not None for above in draft.prerequisites):
+    if workflow is None:
         return ()
     id = workflow_id(draft.new.tenant, workflow)
-    return (id,) if is_unsealed(id) else ()
+    if not is_unsealed(id):
+        return ()
+    is_root = not any(
+        batch[above].workflow is not None if above in batch else waits_for_seal(above) for above in draft.prerequisites
+    )
+    return (id,) if is_root or draft.new.on_failure == OnFailure.RUN else ()
 
 
 def cycle(members: Sequence[TaskId], key_of: Callable[[TaskId], str | None]) -> CycleFound:

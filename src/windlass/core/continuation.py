@@ -30,6 +30,7 @@ from windlass.errors import (
     CycleFound,
     InvalidPayload,
     InvalidTask,
+    KeyBusy,
     KeyConflict,
     NotAllowed,
     QueueFull,
@@ -42,8 +43,8 @@ MAX_DEPTH = 100
 """How many tasks may add each other. It stops a handler that adds itself forever; `then` alone adds no depth."""
 
 
-REFUSALS = (InvalidTask, KeyConflict, QueueFull, NotAllowed)
-"""The errors with which a store refuses steps. The attempt has then failed."""
+REFUSALS = (InvalidTask, KeyConflict, KeyBusy, QueueFull, NotAllowed)
+"""The errors with which a store refuses steps. The attempt has then failed; no settle waits for a busy key."""
 
 
 class AddedDrafts(NamedTuple):

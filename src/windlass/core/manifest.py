@@ -97,6 +97,14 @@ class CronState(Struct, frozen=True, kw_only=True):
     """Of a cron created at run time: when it fires next, unless it is paused; None if never."""
 
 
+class DueCrons(Struct, frozen=True, kw_only=True):
+    """The crons that may have to fire, and when that is."""
+
+    now: Micros
+    """By the store's clock: the clocks of nodes may be wrong, and would fire crons early or late."""
+    crons: list[CronState]
+
+
 def cron_key(name: str, nominal: Micros) -> str:
     """Return the key of the task that a cron submits for one of its times."""
     return f"cron:{name}:{to_datetime(nominal).isoformat()}"

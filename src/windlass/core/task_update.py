@@ -113,6 +113,22 @@ def retried_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]
     }
 
 
+def restored_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]:
+    """Return the fields that change when a task goes back to where it was before it ended.
+
+    As a retry, but it keeps its due time and its expiry time, and a wait ends when it would have. Counters start at
+    zero here too: a task that had used its last attempt could otherwise have more attempts than its rules allow.
+    """
+    later = task.wait is not None or task.due > now
+    ready = State.SCHEDULED if later else State.RUNNABLE
+    return {
+        **retried_fields(task, waiting, now),
+        "state": State.WAITING if waiting else ready,
+        "due": task.due,
+        "expires": task.expires,
+    }
+
+
 def _state_when_due(state: State, *, later: bool) -> State:
     if state is State.RUNNABLE and later:
         return State.SCHEDULED

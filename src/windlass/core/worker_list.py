@@ -14,6 +14,7 @@ from windlass.core.times import Micros
 
 MAX_WORKERS = 256
 MAX_TASKS = 1_024
+MAX_STUCK = 256
 MAX_CHARACTERS = 524_288
 """Longest list that a store accepts; a list within the two limits above stays below it."""
 
@@ -48,12 +49,22 @@ class WorkerProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those tasks, the longest-running first; fewer than `running` if there are too many to list."""
 
 
+class StuckProcess(Struct, frozen=True, kw_only=True):
+    """A process that was killed and does not end. It runs no more code of its own."""
+
+    pid: int
+    since: Micros
+    """When the node found it, on its clock."""
+
+
 class WorkerList(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The workers of one node."""
 
     workers: tuple[WorkerProcess, ...] = ()
     more: int = 0
     """How many workers are not listed."""
+    stuck: tuple[StuckProcess, ...] = ()
+    """Processes of workers, and of what handlers had started, that do not end although they were killed."""
 
 
 def encode_workers(workers: WorkerList) -> str:

@@ -20,8 +20,9 @@ from windlass.dashboard.page import Action, Goto, Shown
 from windlass.dashboard.rendering import context_of, render_page
 from windlass.dashboard.sessions import LASTS, Session
 from windlass.dashboard.site import FLASH, THEME, ZONE, Found, Site, is_zone, looks_of, place_of, route_path
-from windlass.dashboard.visit import THEMES, Place
+from windlass.dashboard.visit import THEMES, Place, Visit
 from windlass.errors import Refused, StoreError, WindlassError
+from windlass.operations import undo
 from windlass.operations.caller import Scope as TokenScope
 from windlass.server.http.error_page import prefers_html
 from windlass.server.http.event_stream import EVENT_STREAM
@@ -51,6 +52,8 @@ class Flash(Struct, frozen=True):
 
     text: str
     failed: bool = False
+    undo: list[int] = []
+    """The audit entries of the action that can be undone."""
 
 
 class LoginPage(Struct, frozen=True, kw_only=True):
@@ -102,9 +105,7 @@ class Endpoints:
                 arguments["form"] = convert_fields(action.form, fields, "form")
             with self._service.concurrency.running(session.caller):
                 self._service.rate_limiter.take(session.caller)
-                goto: Goto | Shown = await self._service.lanes.operators.run(
-                    lambda: action.function(visit, **arguments)
-                )
+                goto, undoable = await self._service.lanes.operators.run(lambda: _act(action, visit, arguments))
             if isinstance(goto, Shown):
                 visit.place = replace(visit.place, path=goto.parent, query="")
                 context = context_of(visit, goto.page, self._site, title=goto.title, session=session, flash=None)
@@ -112,7 +113,7 @@ class Endpoints:
             back = None if goto.back is None else _up(visit.place) + _local(goto.back)
             response = _redirect(visit.url(goto.path, **goto.params) if back is None else back)
             if goto.text:
-                text = msgspec.json.encode(Flash(goto.text, goto.failed)).decode()
+                text = msgspec.json.encode(Flash(goto.text, goto.failed, undoable)).decode()
                 self._set_cookie(request, response, FLASH, quote(self._site.sessions.sign(text)), 60)
             return response
 
@@ -317,6 +318,13 @@ class _Counted(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._running():
             await self._inner(scope, receive, send)
+
+
+def _act(action: Action, visit: Visit, arguments: Mapping[str, Any]) -> tuple[Goto | Shown, list[int]]:
+    """Run an action. Return where it leads, and the numbers of its audit entries that can be undone."""
+    before = undo.newest_number(visit.access)
+    goto: Goto | Shown = action.function(visit, **arguments)
+    return goto, [entry.number for entry in undo.find_new(visit.access, visit.author().by, before)]
 
 
 def _redirect(address: str) -> Response:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from windlass.core.retry import Error
+
+HEADING = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+)(?:, in (?P<name>.*))?$')
 _LIBRARY = re.compile(
     r"[\\/](?:site|dist)-packages[\\/]|[\\/]lib[\\/]python\d|^<frozen |[\\/]windlass[\\/](?:worker|client|core)[\\/]"
@@ -37,6 +40,16 @@ class Part(Struct, frozen=True, kw_only=True):
     def is_library(self) -> bool:
         """Return True if the frames are of libraries."""
         return bool(self.frames) and self.frames[0].is_library
+
+
+def split_error(error: Error) -> list[Part]:
+    """Split the traceback of an error, without its heading and its last lines, which are the error itself."""
+    parts = split_traceback(error.traceback)
+    if len(parts) > 1 and parts[0].text == HEADING:
+        del parts[0]
+    if len(parts) > 1 and parts[-1].text.endswith(f"{error.kind}: {error.message}".removesuffix(": ")):
+        del parts[-1]
+    return parts
 
 
 def split_traceback(text: str) -> list[Part]:

@@ -26,6 +26,8 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "folder": (r"/[\w./@+-]+", "/opt/shop"),
     "role": (r"[a-z_][a-z0-9_]{0,62}", "windlass (lower-case letters, digits and underscores)"),
     "database": (r"[a-z_][a-z0-9_]{0,62}", "windlass (lower-case letters, digits and underscores)"),
+    "owner": (r"[a-z_][a-z0-9_]{0,62}", "windlass (lower-case letters, digits and underscores)"),
+    "prefix": (r"[a-z_][a-z0-9_]{0,40}", "windlass (lower-case letters, digits and underscores)"),
     "store": (r"(sqlite|postgresql|postgres):[\w./:@?&=%+,~\[\]-]+", "postgresql://windlass@db.internal/shop"),
 }
 
@@ -45,6 +47,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     folder: str = "/opt/windlass"
     store: str | None = None
     role: str = "windlass"
+    owner: str = "windlass"
+    """The role that owns the tables."""
+    prefix: str = "windlass"
+    """The start of the names of the roles with fewer rights."""
     database: str = "windlass"
 
     def check(self) -> None:
@@ -80,5 +86,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             "command": self.command,
             "folder": self.folder,
             "role": self.role,
+            "owner": self.owner,
+            "prefix": self.prefix,
             "database": self.database,
         }

@@ -11,6 +11,7 @@ from string import Template
 
 from windlass.deploy.dashboard import dashboard
 from windlass.deploy.plan import Plan
+from windlass.deploy.rights import api_rights, grants, node_rights, read_rights
 
 KUBERNETES = ("server.yaml", "worker.yaml")
 _HEADER = "# Written by `windlass deploy {}`. Edit as needed.\n"
@@ -63,6 +64,16 @@ def compose(plan: Plan) -> dict[str, str]:
 def role(plan: Plan) -> dict[str, str]:
     """Return SQL that creates a PostgreSQL database and a role that is not a superuser."""
     return {"windlass-role.sql": render_file("role.sql", plan.values)}
+
+
+def roles(plan: Plan) -> dict[str, str]:
+    """Return SQL that creates PostgreSQL roles with fewer rights than the owner: for nodes, the API and readers."""
+    given = {
+        "node_grants": grants(node_rights(), f"{plan.prefix}_node"),
+        "api_grants": grants(api_rights(), f"{plan.prefix}_api"),
+        "read_grants": grants(read_rights(), f"{plan.prefix}_read"),
+    }
+    return {"windlass-roles.sql": render_file("roles.sql", {**plan.values, **given})}
 
 
 def keda(plan: Plan, *, plain: bool = False) -> dict[str, str]:

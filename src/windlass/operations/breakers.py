@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -15,10 +16,14 @@ from windlass.errors import UnknownBreaker
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
+from windlass.operations.reversal import Fields, Reversal, compare_fields, to_fields
 from windlass.redaction import redact_text
+from windlass.stores.coordination import Control
 from windlass.stores.protocol import TaskReader
 
 KIND = "breaker"
+HELD = ("state", "since", "until", "reason", "forced_by", "opened")
+"""The fields of a breaker that a person changes. The others count attempts."""
 
 
 class BreakerView(Struct, frozen=True, kw_only=True):
@@ -88,11 +93,37 @@ def remove(access: Access, name: str, *, author: Author) -> BreakerView:
         control = find_control(store, KIND, name)
         if control is None:
             raise UnknownBreaker(name)
-        entry = author.entry(f"breaker/{name}", "removed", f"removed the breaker of {name}")
+        undo = compare_fields(_held_fields(control), {})
+        entry = author.entry(f"breaker/{name}", "removed", f"removed the breaker of {name}", undo=undo)
         write_control(store, KIND, name, None, version=control.version, entries=[entry])
         return rules.decode(control.value)
 
     return _view(name, retry_on_conflict(f"the breaker of {name}", attempt), now)
+
+
+def restore(access: Access, name: str, reversal: Reversal) -> None:
+    """Undo what a person did to a breaker, unless it has opened or closed by itself since. Its counts stay."""
+    store = access.whole_store
+
+    def attempt() -> None:
+        control = find_control(store, KIND, name)
+        present = _held_fields(control)
+        restored = reversal.revert(present)
+        counts = {} if control is None else to_fields(rules.decode(control.value))
+        breaker = {**{field: value for field, value in counts.items() if field not in HELD}, **restored}
+        value = msgspec.json.encode(breaker).decode() if breaker else None
+        version = 0 if control is None else control.version
+        write_control(store, KIND, name, value, version=version, entries=[reversal.note(present, restored)])
+
+    retry_on_conflict(f"the breaker of {name}", attempt)
+
+
+def _held_fields(control: Control | None) -> Fields:
+    return {} if control is None else _select(to_fields(rules.decode(control.value)))
+
+
+def _select(breaker: Fields) -> Fields:
+    return {field: breaker[field] for field in HELD if field in breaker}
 
 
 def _check_known(access: Access, name: str, *, create: bool) -> None:
@@ -114,7 +145,8 @@ def _change(
     def attempt() -> Breaker:
         control = find_control(store, KIND, name)
         changed = change(Breaker() if control is None else rules.decode(control.value))
-        entry = author.entry(f"breaker/{name}", action, rules.sentence(name, changed, now))
+        undo = compare_fields(_held_fields(control), _select(to_fields(changed)))
+        entry = author.entry(f"breaker/{name}", action, rules.sentence(name, changed, now), undo=undo)
         version = 0 if control is None else control.version
         write_control(store, KIND, name, rules.encode(changed), version=version, entries=[entry])
         return changed

@@ -13,18 +13,28 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import FINAL, UNFINISHED, State
-from windlass.core.task import TaskId
+from windlass.core.task import Task, TaskId
 from windlass.errors import InvalidFilter, UnknownTask
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.cascade import check_cascade
 from windlass.operations.paging import pages
-from windlass.operations.tasks import cancel_reason, find_stored, is_plain
+from windlass.operations.reversal import FieldChange, Reversal
+from windlass.operations.tasks import (
+    cancel_reason,
+    find_stored,
+    is_plain,
+    is_restorable,
+    note_cancel,
+    restore_cancelled,
+)
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Filter, Selection
 
 BATCH = 500
 """How many tasks are counted or purged in one step."""
+MOST_RESTORED = 1_000
+"""How many tasks a cancel may have that can be undone. Their ids are kept in its audit entry."""
 
 
 class Verb(StrEnum):
@@ -98,9 +108,12 @@ class BulkAction:
         store = self._access.store
         match self._verb:
             case Verb.CANCEL:
+                restorable = self._choose_restorable()
                 if not isinstance(self._selection, Filter):
                     check_cascade(self._access, self._selection)
-                yield store.cancel(self._selection, reason=cancel_reason(self._author), entries=[self._entry()])
+                reason = cancel_reason(self._author)
+                undo = note_cancel(reason, restorable) if restorable else None
+                yield store.cancel(self._selection, reason=reason, entries=[self._entry(undo=undo)])
             case Verb.RETRY:
                 yield store.retry(self._selection, entries=[self._entry()])
             case Verb.PURGE:
@@ -130,7 +143,17 @@ class BulkAction:
             for start in range(0, len(selection), BATCH):
                 yield selection[start : start + BATCH]
 
-    def _entry(self, batch: Sequence[TaskId] | None = None) -> Entry:
+    def _choose_restorable(self) -> list[TaskId]:
+        """Choose the tasks of a cancel one by one, if their number allows to undo it. Return those not started."""
+        if not self.exact or self.total > MOST_RESTORED:
+            return []
+        found: list[Task] = []
+        for batch in self._batches():
+            found += [task for task in self._access.store.get(batch) if task is not None]
+        self._selection = [task.id for task in found]
+        return [task.id for task in found if is_restorable(task)] if len(found) <= MOST_RESTORED else []
+
+    def _entry(self, batch: Sequence[TaskId] | None = None, undo: FieldChange | None = None) -> Entry:
         """Return the audit entry of the whole action, or of one batch, which is a transaction of its own."""
         which, total = self._which, self.total if batch is None else len(batch)
         least = "" if self.exact or batch is not None else "at least "
@@ -140,7 +163,13 @@ class BulkAction:
         else:
             subject = f"task/{which[0]}" if len(which) == 1 else "tasks"
             text = f"{self._verb.done} {number}"
-        return self._author.entry(subject, self._verb.done, text, total=total, which=_as_data(which))
+        data = {"total": total, "which": _as_data(which)} | ({} if undo is None else {"undo": undo})
+        return self._author.entry(subject, self._verb.done, text, **data)
+
+
+def restore(access: Access, _: str, reversal: Reversal) -> None:
+    """Undo a cancel of several tasks."""
+    restore_cancelled(access, reversal.change.tasks, reversal)
 
 
 def check_known(access: Access, ids: Sequence[TaskId]) -> None:

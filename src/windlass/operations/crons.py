@@ -34,6 +34,7 @@ from windlass.operations.conflicts import retry_on_conflict
 from windlass.operations.handler_catalog import UnknownHandler
 from windlass.operations.node_about import read_about
 from windlass.operations.redact import redact_cron, redact_task
+from windlass.operations.reversal import FieldChange, Fields, Reversal, compare_fields, to_fields
 from windlass.stores.protocol import Receipt
 
 CHANGEABLE = (
@@ -128,7 +129,7 @@ def create(access: Access, new: NewCron, author: Author, *, replace: bool = Fals
         action = "created" if known is None else "changed"
         text = f"{action} cron {new.name}: {cron.schedule} ({cron.timezone}) runs {cron.handler}"
         pause = (author.by, author.why) if new.paused else None
-        entries = [author.entry(f"cron/{new.name}", action, text)]
+        entries = [author.entry(f"cron/{new.name}", action, text, **_undo_data(known and known.info, cron))]
         access.store.put_cron(cron, expect=expect, pause=pause, entries=entries)
 
     retry_on_conflict(f"cron {new.name}", attempt)
@@ -154,7 +155,8 @@ def change(
         cron = known.info if not known.at_run_time else _checked(access, known.info, changes)
         shown = [f"{field}={given}" for field, given in changes.items() if field != "args"]
         shown += ["its arguments"] if "args" in changes else []
-        entry = author.entry(f"cron/{name}", "changed", f"set {', '.join(shown)} of cron {name}")
+        text = f"set {', '.join(shown)} of cron {name}"
+        entry = author.entry(f"cron/{name}", "changed", text, **_undo_data(known.info, cron))
         access.store.put_cron(cron, expect=version, entries=[entry])
 
     if expect is None:
@@ -176,17 +178,30 @@ def run(access: Access, name: str, author: Author) -> Receipt:
 
 def pause(access: Access, name: str, author: Author, *, expect: int | None = None) -> CronView:
     """Stop firing a cron until it is resumed."""
-    _find(access, name)
-    entry = author.entry(f"cron/{name}", "paused", f"paused cron {name}")
-    access.store.pause_cron(name, True, by=author.by, why=author.why, expect=expect, entries=[entry])
-    return get(access, name)
+    return _pause(access, name, author, (author.by, author.why), expect)
 
 
 def resume(access: Access, name: str, author: Author, *, expect: int | None = None) -> CronView:
     """Fire a cron again. Its misfire policy decides about the times that it missed."""
-    _find(access, name)
-    entry = author.entry(f"cron/{name}", "resumed", f"resumed cron {name}")
-    access.store.pause_cron(name, False, expect=expect, entries=[entry])
+    return _pause(access, name, author, None, expect)
+
+
+def _pause(access: Access, name: str, author: Author, pause: tuple[str, str] | None, expect: int | None) -> CronView:
+    by, why = pause or ("", "")
+    action = "resumed" if pause is None else "paused"
+
+    def attempt() -> None:
+        known = _find(access, name)
+        after = replace(known, paused=pause is not None, paused_by=pause and by, paused_why=pause and why)
+        undo = compare_fields(_pause_fields(known), _pause_fields(after))
+        entry = author.entry(f"cron/{name}", action, f"{action} cron {name}", undo=undo)
+        version = known.version if expect is None else expect
+        access.store.pause_cron(name, pause is not None, by=by, why=why, expect=version, entries=[entry])
+
+    if expect is None:
+        retry_on_conflict(f"cron {name}", attempt)
+    else:
+        attempt()
     return get(access, name)
 
 
@@ -196,6 +211,47 @@ def remove(access: Access, name: str, author: Author, *, expect: int | None = No
     entry = author.entry(f"cron/{name}", "removed", f"removed cron {name}")
     access.store.remove_cron(name, expect=expect, entries=[entry])
     return before
+
+
+def restore(access: Access, name: str, reversal: Reversal) -> None:
+    """Undo a change of a cron: its pause, its settings, or its creation, which is to remove it."""
+
+    def attempt() -> None:
+        known = _find(access, name)
+        present = {**_info_fields(known.info), **_pause_fields(known)}
+        restored = reversal.revert(present)
+        entries = [reversal.note(present, restored)]
+        if "handler" not in restored:
+            # The arguments are gone with it, so this cannot be undone.
+            access.store.remove_cron(name, expect=known.version, entries=[reversal.note_done()])
+        elif "paused" in reversal.change.after:
+            by, why = restored.get("paused_by") or "", restored.get("paused_why") or ""
+            paused = restored["paused"]
+            access.store.pause_cron(name, paused, by=by, why=why, expect=known.version, entries=entries)
+        else:
+            _check_scope(access)
+            info = {field: restored.get(field) for field in _info_fields(known.info)}
+            cron = msgspec.convert({**info, "name": name, "args": known.info.args}, CronInfo)
+            if not _can_see(access, replace(known, info=cron)):
+                raise UnknownCron(name)
+            access.store.put_cron(cron, expect=known.version, entries=entries)
+
+    retry_on_conflict(f"cron {name}", attempt)
+
+
+def _undo_data(before: CronInfo | None, after: CronInfo) -> dict[str, FieldChange]:
+    """Return how to undo a change. The audit log does not keep arguments, which may be secret."""
+    if before is not None and before.args != after.args:
+        return {}
+    return {"undo": compare_fields({} if before is None else _info_fields(before), _info_fields(after))}
+
+
+def _info_fields(info: CronInfo) -> Fields:
+    return {field: value for field, value in to_fields(info).items() if field not in ("name", "args")}
+
+
+def _pause_fields(cron: CronState) -> Fields:
+    return {field: getattr(cron, field) for field in ("paused", "paused_by", "paused_why")}
 
 
 def _checked(access: Access, before: CronInfo, changes: Mapping[str, Any]) -> CronInfo:

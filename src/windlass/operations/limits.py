@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from windlass.operations.author import Author
 from windlass.operations.caller import Caller
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
 from windlass.operations.redact import redact_set_by
+from windlass.operations.reversal import Reversal, compare_fields, read_fields, restore_control
 from windlass.operations.shares import read_tenants
 from windlass.stores.protocol import Count, Store, TaskReader
 
@@ -72,15 +74,16 @@ def put(
         _check_known(access, limit)
     length = "" if lasts is None else f" for {format_duration(micros(duration(lasts, 'for')))}"
     text = f"limited {describe_scope(limit)} to {describe_amounts(limit)}{length}"
-    entry = author.entry(f"limit/{limit.name}", "limited", text)
 
     def attempt() -> None:
         now = access.store.look([], ahead=timedelta(0)).now
         changed = replace(limit, set_by=author.set_by(now, lasts))
         control = find_control(access.store, LIMIT, limit.name)
         if control is None or not _is_same(decode_limit(control.value), changed):
-            version = 0 if control is None else control.version
-            write_control(access.store, LIMIT, limit.name, encode_limit(changed), version=version, entries=[entry])
+            version, value = 0 if control is None else control.version, encode_limit(changed)
+            undo = compare_fields(read_fields(control and control.value), read_fields(value))
+            entry = author.entry(f"limit/{limit.name}", "limited", text, undo=undo)
+            write_control(access.store, LIMIT, limit.name, value, version=version, entries=[entry])
 
     retry_on_conflict(f"the limit on {describe_scope(limit)}", attempt)
     return get(access, limit)
@@ -91,15 +94,25 @@ def remove(access: Access, scope: Limit, author: Author) -> LimitView:
     replace(scope, max_running=0, rate=None).check()  # Only the scope matters here.
     _check_change(access, scope)
     before = get(access, scope)
-    entry = author.entry(f"limit/{scope.name}", "removed", f"removed the limit on {describe_scope(scope)}")
+    text = f"removed the limit on {describe_scope(scope)}"
 
     def attempt() -> None:
         control = find_control(access.store, LIMIT, scope.name)
         if control is not None:
+            undo = compare_fields(read_fields(control.value), {})
+            entry = author.entry(f"limit/{scope.name}", "removed", text, undo=undo)
             write_control(access.store, LIMIT, scope.name, None, version=control.version, entries=[entry])
 
     retry_on_conflict(f"the limit on {describe_scope(scope)}", attempt)
     return before
+
+
+def restore(access: Access, name: str, reversal: Reversal) -> None:
+    """Undo a change of a limit. One that was set for the first time is removed."""
+    control = find_control(access.store, LIMIT, name)
+    known = reversal.change.before if control is None else read_fields(control.value)
+    _check_change(access, msgspec.convert({field: value for field, value in known.items() if value is not None}, Limit))
+    restore_control(access.store, LIMIT, name, reversal)
 
 
 def read_room(store: Store, now: Micros) -> Room:

@@ -35,6 +35,7 @@ from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import retry_on_conflict, write_control
 from windlass.operations.redact import redact_data
+from windlass.operations.reversal import Reversal, compare_fields, read_fields, restore_control, to_fields
 from windlass.redaction import redact, redact_text
 from windlass.stores.coordination import MAX_QUEUES, Look
 from windlass.stores.protocol import Count, Store
@@ -224,6 +225,11 @@ def tune(access: Access, name: str, changes: Mapping[str, Any], *, author: Autho
     return _change(access, name, change, author, "tuned", f"{values} by {author.by}")
 
 
+def restore(access: Access, name: str, reversal: Reversal) -> None:
+    """Undo a change of what people want from a pool."""
+    restore_control(access.whole_store, OVERRIDES, name, reversal)
+
+
 def look_at(store: Store, counts: Sequence[Count] | None = None) -> Look:
     """Read what is needed to describe pools: all queues that a pool serves first, then others, up to `MAX_QUEUES`."""
     served = {
@@ -295,7 +301,9 @@ def _change(
         check_pool(look, name)
         overrides, version = pool_tick.read_overrides(look, name)
         value = encode_document(change(overrides, look))
-        entry = replace(author.entry(f"pool/{name}", action, text), data=redact_data(value))
+        present, changed = to_fields(overrides), read_fields(value)
+        data = {**read_fields(redact_data(value)), "undo": compare_fields(present, changed)}
+        entry = author.entry(f"pool/{name}", action, text, **data)
         write_control(store, OVERRIDES, name, value, version=version, entries=[entry])
 
     retry_on_conflict(f"the overrides of pool {name}", attempt)

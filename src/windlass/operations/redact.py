@@ -7,6 +7,7 @@ and get the clear values.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -48,7 +49,13 @@ def redact_error(error: Error) -> Error:
 
 def redact_log(log: Log) -> Log:
     """Remove secrets from the output of an attempt."""
-    return Log(log.fence, redact_text(log.text))
+    return replace(log, text=_redact_output(log.text))
+
+
+@lru_cache(maxsize=64)
+def _redact_output(text: str) -> str:
+    """Remove secrets from an output. This takes 20 ms for a long one, which pages and streams read once a second."""
+    return redact_text(text)
 
 
 def redact_progress(seen: ProgressSeen) -> ProgressSeen:
@@ -74,7 +81,16 @@ def redact_entry(entry: EntrySeen) -> EntrySeen:
 
 def redact_data(data: str) -> str:
     """Remove secrets from the data of an audit entry, which is JSON text or empty."""
-    return msgspec.json.encode(_redact_texts(redact(json_object(data)))).decode() if data else ""
+    return msgspec.json.encode(redact_texts(redact(json_object(data)))).decode() if data else ""
+
+
+def redact_texts(value: Any) -> Any:
+    """Remove secrets from every text in a JSON value: data of entries repeats reasons and errors."""
+    if isinstance(value, dict):
+        return {name: redact_texts(each) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [redact_texts(each) for each in cast("list[Any]", value)]
+    return redact_text(value) if isinstance(value, str) else value
 
 
 def redact_queue(queue: Queue) -> Queue:
@@ -101,15 +117,6 @@ def redact_session(session: Session) -> Session:
 
 def _redact_gate(gate: Gate) -> Gate:
     return replace(gate, text=redact_text(gate.text), fix=redact_text(gate.fix))
-
-
-def _redact_texts(value: Any) -> Any:
-    """Remove secrets from every text in a JSON value: data of an entry repeats reasons and errors."""
-    if isinstance(value, dict):
-        return {name: _redact_texts(each) for name, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_redact_texts(each) for each in cast("list[Any]", value)]
-    return redact_text(value) if isinstance(value, str) else value
 
 
 def _redact_args(text: str, schema: Mapping[str, Any]) -> str:

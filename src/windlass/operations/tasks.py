@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from windlass.call_limits import check_canceled
@@ -18,7 +19,8 @@ from windlass.core.payload import encode_args
 from windlass.core.query import parse
 from windlass.core.references import referenced_ids
 from windlass.core.task import Attempt, Change, NewTask, Task, TaskId
-from windlass.core.task_update import Version
+from windlass.core.task_update import Version, version_of
+from windlass.core.times import Micros, to_datetime, when
 from windlass.core.waits import WAITS, make_wait
 from windlass.core.why import Why
 from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownPrerequisite, UnknownTask
@@ -27,11 +29,13 @@ from windlass.operations.admission import check_admission
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller
 from windlass.operations.cascade import check_cascade
+from windlass.operations.conflicts import retry_on_conflict
 from windlass.operations.edit_task import edit_task
 from windlass.operations.explain import explain, visible_neighbours
 from windlass.operations.handler_catalog import unchecked_handler
 from windlass.operations.paging import pages
 from windlass.operations.redact import redact_attempt, redact_log, redact_progress, redact_task, redact_why
+from windlass.operations.reversal import ChangedSince, FieldChange, Fields, Reversal, compare_fields
 from windlass.stores.protocol import Cursor, Filter, Log, Neighbourhood, Page, ProgressSeen, Receipt
 
 MAX_SCANNED = 10_000
@@ -191,7 +195,7 @@ def attempts(access: Access, id: TaskId) -> list[Attempt]:
 
 
 def logs(access: Access, id: TaskId) -> list[Log]:
-    """Return the output of the ended attempts of a task, oldest first."""
+    """Return the output of the attempts of a task, oldest first. The last one may still run."""
     return [redact_log(log) for log in access.store.logs(access.task(id).id)]
 
 
@@ -213,24 +217,97 @@ def why(access: Access, id: TaskId) -> Why:
 
 def change(access: Access, id: TaskId, change: Change, author: Author, *, expect: Version | None = None) -> Task:
     """Change the priority or the times of an unfinished task. With `expect`, only if it is still in that version."""
-    task = access.task(id)
     fields = {name: getattr(change, name) for name in Change.__struct_fields__}
     given = {name: value for name, value in fields.items() if not isinstance(value, UnsetType)}
-    if given.get("expires") is not None:
-        check_cascade(access, [id])
     values = ", ".join(f"{name}={value}" for name, value in given.items())
-    entry = author.entry(f"task/{id}", "changed", f"set {values} of {task.handler} {id}")
-    changed = access.store.update(id, change, expect=expect, entries=[entry])
+    if given.get("expires") is not None:
+        access.task(id)
+        check_cascade(access, [id])
+
+    def attempt() -> Task:
+        task, new = access.task(id), _resolve(given, access.store.look([], ahead=timedelta(0)).now)
+        present = _changeable_fields(task)
+        undo = compare_fields(present, {**present, **new})
+        entry = author.entry(f"task/{id}", "changed", f"set {values} of {task.handler} {id}", undo=undo)
+        return access.store.update(id, _to_change(new), expect=expect or version_of(task), entries=[entry])
+
+    changed = attempt() if expect is not None else retry_on_conflict(f"task {id}", attempt)
     return redact_task(changed, access.catalog)
+
+
+def restore(access: Access, id: str, reversal: Reversal) -> None:
+    """Undo a cancel of a task, or a change of its priority or its times. Raise `NotAllowed` for one that has ended."""
+    if "state" in reversal.change.after:
+        restore_cancelled(access, [TaskId(UUID(id))], reversal)
+        return
+
+    def attempt() -> None:
+        task = access.task(TaskId(UUID(id)))
+        present = _changeable_fields(task)
+        restored = reversal.revert(present)
+        if "expires" in reversal.change.after:
+            check_cascade(access, [task.id])
+        change = _to_change({name: restored.get(name) for name in reversal.change.after})
+        access.store.update(task.id, change, expect=version_of(task), entries=[reversal.note(present, restored)])
+
+    retry_on_conflict(f"task {id}", attempt)
+
+
+def _changeable_fields(task: Task) -> Fields:
+    return {name: getattr(task, name) for name in ("priority", "deadline", "due", "expires")}
+
+
+def _resolve(given: Mapping[str, Any], now: Micros) -> Fields:
+    """Return the fields of a task that a change sets, with times as instants, as the audit log keeps them."""
+    new = {name: value if name == "priority" else when(value, now, name) for name, value in given.items()}
+    if "at" in new:
+        new["due"] = new.pop("at") or now
+    return new
+
+
+def _to_change(fields: Fields) -> Change:
+    """Return the change that sets these fields of a task."""
+    times = {"at" if name == "due" else name: value for name, value in fields.items() if name != "priority"}
+    moments: Fields = {name: None if value is None else to_datetime(value) for name, value in times.items()}
+    return Change(priority=fields.get("priority", UNSET), **moments)
 
 
 def cancel(access: Access, id: TaskId, author: Author) -> Changed:
     """Cancel an unfinished task. A running task is asked to stop, and killed after ten seconds."""
     task = access.task(id)
     check_cascade(access, [id])
-    entry = author.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}")
-    number = access.store.cancel([id], reason=cancel_reason(author), entries=[entry])
+    reason = cancel_reason(author)
+    undo = {"undo": note_cancel(reason)} if is_restorable(task) else {}
+    entry = author.entry(f"task/{id}", "cancelled", f"cancelled {task.handler} {id}", **undo)
+    number = access.store.cancel([id], reason=reason, entries=[entry])
     return Changed(number, access.task(id).state)
+
+
+def is_restorable(task: Task) -> bool:
+    """Return True if a cancel of a task can be undone: it has not started."""
+    return not task.state.final and task.state is not State.LEASED
+
+
+def note_cancel(reason: str, tasks: Sequence[TaskId] = ()) -> FieldChange:
+    """Return how to undo a cancel of tasks, or of the one that is the subject of the entry."""
+    return FieldChange(before={}, after={"state": State.CANCELLED.value, "reason": reason}, tasks=list(tasks))
+
+
+def restore_cancelled(access: Access, ids: Sequence[TaskId], reversal: Reversal) -> None:
+    """Undo a cancel: the tasks that are still cancelled for its reason go back to where they were.
+
+    So do the tasks that were cancelled because of them, unless the caller is limited to a queue. Raise `ChangedSince`
+    if none is left.
+    """
+    reason = reversal.change.after["reason"]
+    found = [task for task in access.store.get(ids) if task is not None and access.caller.can_see(task)]
+    if not found:
+        raise UnknownTask(ids[0])
+    left = [task.id for task in found if task.state is State.CANCELLED and task.reason == reason]
+    if not left:
+        raise ChangedSince
+    dependents, entry = access.caller.queue is None, reversal.note_done(restored=len(left))
+    access.store.retry(left, dependents=dependents, restore=True, entries=[entry])
 
 
 def retry(access: Access, id: TaskId, author: Author) -> Changed:

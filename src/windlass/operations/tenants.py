@@ -20,6 +20,7 @@ from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
 from windlass.operations.redact import redact_set_by
+from windlass.operations.reversal import Reversal, compare_fields, restore_control, to_fields
 from windlass.operations.shares import TenantShare, read_shares, read_tenants
 
 CREATE = "To set it before its first task, pass create (--create)."
@@ -146,6 +147,11 @@ def resume(access: Access, name: str, author: Author) -> TenantView:
     return _change(access, name, change, author, "resumed", f"resumed tenant {name}")
 
 
+def restore(access: Access, name: str, reversal: Reversal) -> None:
+    """Undo a change of the settings of a tenant."""
+    restore_control(access.whole_store, TENANT, name, reversal)
+
+
 def is_known(access: Access, name: str) -> bool:
     """Return True if a tenant has tasks or settings, or used a fair queue recently."""
     return any(view.name == name for view in get_all(access)) or _has_account(access, name)
@@ -163,7 +169,7 @@ def _change(
 ) -> TenantView:
     """Write a change of the settings of a tenant, with its audit entry. What is set already is not written again."""
     check_name("tenant", name)
-    store, entry = access.whole_store, author.entry(f"tenant/{name}", action, text)
+    store = access.whole_store
     if not create and not is_known(access, name):
         raise UnknownTenant(name, "" if create is None else CREATE)
 
@@ -175,6 +181,8 @@ def _change(
         if not _is_same(before, after):
             value = None if after == Tenant() else encode_tenant(after)
             version = 0 if control is None else control.version
+            undo = compare_fields(to_fields(before), to_fields(after))
+            entry = author.entry(f"tenant/{name}", action, text, undo=undo)
             write_control(store, TENANT, name, value, version=version, entries=[entry])
 
     retry_on_conflict(f"tenant {name}", attempt)

@@ -105,6 +105,15 @@ class Status(Struct, frozen=True, kw_only=True):
     """Settings that affect durability and limits, by the database's own names."""
 
 
+class Rights(Struct, frozen=True, kw_only=True):
+    """What a role may do in a database."""
+
+    role: str
+    superuser: bool
+    verbs: Mapping[str, frozenset[str]]
+    """SELECT, INSERT, UPDATE and DELETE, by table."""
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """A problem that a check has found."""
 
@@ -155,6 +164,10 @@ class Admin(Protocol):
 
     def status(self) -> Status:
         """Return the status of the database."""
+        ...
+
+    def rights(self) -> Rights | None:
+        """Return what the role of the connection may do. None if the database has no roles."""
         ...
 
     def clock(self) -> int:

@@ -22,7 +22,7 @@ from windlass.core.times import Micros
 from windlass.core.worker_list import MAX_CHARACTERS
 from windlass.errors import InvalidTask
 
-STEERING = ("breaker", "order", "pool")
+STEERING = ("breaker", "order", "pool", "stop")
 """The kinds of controls that a `look` includes."""
 LOOKED_AT = 5_000
 """The largest number of due tasks that a `look` counts."""

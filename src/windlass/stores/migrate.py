@@ -6,11 +6,14 @@ that a newer version of Windlass has migrated.
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 from msgspec import Struct
 
 from windlass.errors import SchemaTooNew
+
+_CONCURRENT = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+)", re.MULTILINE)
 
 
 class Migration(Struct, frozen=True):
@@ -19,6 +22,12 @@ class Migration(Struct, frozen=True):
     version: int
     name: str
     script: str
+
+    @property
+    def index(self) -> str | None:
+        """The index that it builds while others write to the table, outside of a transaction; None for all others."""
+        found = _CONCURRENT.search(self.script)
+        return None if found is None else found[1]
 
 
 def migrations(dialect: str) -> list[Migration]:

@@ -133,13 +133,20 @@ class Operator(Protocol):
         ...
 
     def retry(
-        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self,
+        which: Selection,
+        *,
+        dependents: bool = False,
+        restore: bool = False,
+        dry_run: bool = False,
+        entries: Sequence[Entry] = (),
     ) -> int:
         """Retry failed, cancelled and expired tasks with fresh counters, and return their number.
 
         Each waits again for its prerequisites that are unfinished or retried too, and ignores the others. With
         `dependents`, the tasks that were cancelled because of these are retried in the same operation, except those
-        with another prerequisite that ended badly and is not retried. With `dry_run`, nothing is changed, and the
+        with another prerequisite that ended badly and is not retried. With `restore`, the tasks go back to where they
+        were before they ended: they keep their due times and expiry times. With `dry_run`, nothing is changed, and the
         result is the number of tasks that would be retried.
         """
         ...

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from windlass.core.lifecycle import State
 from windlass.core.limits import Running
-from windlass.core.manifest import CronState, HandlerSeen
+from windlass.core.manifest import CronState, DueCrons, HandlerSeen
 from windlass.core.ordering import Queue
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Settlement
@@ -140,6 +140,8 @@ class Log(Struct, frozen=True):
 
     fence: int
     text: str
+    running: bool = False
+    """True if the attempt has not ended, so that there may be more."""
 
 
 class ProgressSeen(Struct, frozen=True):
@@ -184,6 +186,12 @@ def check_limit(limit: int) -> None:
     """Raise `InvalidTask` unless the limit is an integer of 1 or more."""
     if type(limit) is not int or limit < 1:
         raise InvalidTask(f"limit={limit!r} is not an integer of 1 or more")
+
+
+def check_shares(*, merge: bool, each: Mapping[str, int] | None) -> None:
+    """Raise `InvalidTask` for a claim with shares of queues that it also merges."""
+    if merge and each:
+        raise InvalidTask("each: a claim that merges its queues has no shares of them. Leave out `each` or `merge`.")
 
 
 class Signal(Protocol):
@@ -244,8 +252,8 @@ class TaskStore(Protocol):
         """
         ...
 
-    def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
-        """Return the crons of these handlers that may have to fire, by name.
+    def crons_to_fire(self, handlers: Collection[str]) -> DueCrons:
+        """Return the store's time and the crons of these handlers that may have to fire at it, by name.
 
         These are all that are in code, and those created at run time that are due and not paused.
         """
@@ -289,7 +297,7 @@ class TaskStore(Protocol):
         With `each`, at most that many tasks of each queue are taken first. What is left of `limit` then goes to the
         first queues that have more. With `merge`, the queues are treated as one: tasks come in the order of their
         places, whatever their queue or tenant. This makes sense only if all the queues have the same strategy and none
-        is fair.
+        is fair. `each` and `merge` exclude each other (`InvalidTask`).
 
         In a fair queue, tenants take turns (`core.fairness`). A task that a limit or the pause of its tenant holds back
         is skipped (`core.limits`); limits hold over all nodes. Claims that have to respect them are made one at a time.
@@ -313,6 +321,15 @@ class TaskStore(Protocol):
         """Store the latest progress of attempts. Return the leases that are no longer valid; those store nothing.
 
         Progress is for people. It is not part of the task and changes nothing else.
+        """
+        ...
+
+    def record_output(self, outputs: Sequence[tuple[Lease, str]]) -> list[Lease]:
+        """Store what running attempts have printed so far. Return the leases that are no longer valid.
+
+        It replaces what was stored for the attempt before; empty output is ignored. A lease that is no longer valid
+        stores nothing, so the output that `settle` stores is final. An attempt that ends without output of its own,
+        because its node was lost, keeps what was stored last.
         """
         ...
 
@@ -366,7 +383,14 @@ class TaskReader(WorkflowReader, DeadLetterReader, SeriesReader, Protocol):
         ...
 
     def logs(self, task: TaskId) -> list[Log]:
-        """Return the output of the newest `RECENT` finished attempts of a task that have output, oldest first."""
+        """Return the output of the newest `RECENT` attempts of a task that have output, oldest first.
+
+        The last one may be that of the running attempt, as far as `record_output` has stored it.
+        """
+        ...
+
+    def latest_output(self, tasks: Sequence[TaskId]) -> list[Log | None]:
+        """Return the output of the newest attempt of each of these tasks that has output, in this order."""
         ...
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -88,6 +88,13 @@ class Point(Struct, kw_only=True):
                 pass
 
 
+class RecentWait(NamedTuple):
+    """How long a completed task had waited since it was due, until its last attempt was claimed."""
+
+    queue: str
+    waited: Micros
+
+
 class SeriesReader(Protocol):
     """Reads of the time series."""
 
@@ -95,6 +102,13 @@ class SeriesReader(Protocol):
         """Return the points of a queue, or of all queues added up, from the one that covers `since` on.
 
         The oldest comes first. A point in which nothing happened is left out, and so is what is no longer kept.
+        """
+        ...
+
+    def recent_waits(self, since: Micros, *, limit: int) -> list[RecentWait]:
+        """Return how long the latest `limit` tasks that completed since a time had waited, in any order.
+
+        Sleeps and events are left out. The cost depends on `limit` alone, not on the number of tasks.
         """
         ...
 

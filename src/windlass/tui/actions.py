@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from windlass.core.task import TaskId
 from windlass.errors import InvalidTask
-from windlass.operations import crons, pools, queues, tasks, tenants
+from windlass.operations import crons, nodes, pools, queues, tasks, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 
@@ -162,6 +162,26 @@ def resume_pool(name: str) -> Action:
     def act(access: Access, author: Author) -> str:
         pools.resume(access, name, author=author)
         return f"Pool {name} sizes itself again."
+
+    return act
+
+
+def drain(session: str, worker: int | None, what: str) -> Action:
+    """Return the action that drains a worker, or the whole node without a number."""
+
+    def act(access: Access, author: Author) -> str:
+        nodes.drain(access, session, worker, author=author)
+        return f"{what} drains: it finishes its running tasks and exits."
+
+    return act
+
+
+def stop(session: str, worker: int | None, what: str) -> Action:
+    """Return the action that stops a worker, or the whole node without a number."""
+
+    def act(access: Access, author: Author) -> str:
+        nodes.stop(access, session, worker, author=author)
+        return f"{what} stops. Tasks that still run after {nodes.GRACE.seconds} s are released."
 
     return act
 

@@ -36,6 +36,7 @@ w                show why a task is not running; set the weight of a queue or a 
 r  c             retry, cancel a task
 p  u             pause, resume a queue, a pool, a tenant or a cron
 s  f             set the size of a pool, freeze it; f makes a queue fair or not
+x  X             drain, stop the worker or the node under the cursor
 d                switch between dark and light
 ?                show these keys
 q                quit"""

@@ -1,4 +1,4 @@
-"""The page Queues: task counts, the oldest wait, order, weight and pauses."""
+"""The page Queues: task counts, waits, order, weight and pauses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class QueuesPage(Vertical):
         self._fair: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        heads = ("queue", *(state.value for state in SHOWN), "oldest wait", "order", "status")
+        heads = ("queue", *(state.value for state in SHOWN), "oldest wait", "p95 wait", "order", "status")
         yield LiveTable(heads, id="queue-rows")
 
     def show(self, snapshot: Snapshot, palette: Palette) -> None:
@@ -83,6 +83,7 @@ def queue_row(queue: QueueView, snapshot: Snapshot, palette: Palette) -> list[Te
         plain(queue.name),
         *(number_text(f"{queue.tasks.get(state, 0):,}") for state in SHOWN),
         number_text("–" if queue.oldest is None else format_span(max(0, snapshot.now - queue.oldest))),
+        number_text("–" if queue.waits is None else format_span(queue.waits.p95)),
         Text(_order(settings)),
         plain(pause.replace("queue  ", ""), palette.brass) if settings.paused else Text("open", palette.quiet),
     ]

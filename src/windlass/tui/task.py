@@ -88,7 +88,7 @@ def task_page(snapshot: TaskSnapshot, palette: Palette) -> Text:
     for number, attempt in enumerate(found.attempts, 1):
         lines += _attempt_section(number, attempt, times, palette)
     for number, log in enumerate(found.logs, 1):
-        title = f"Output {number} (fence {log.fence})"
+        title = f"Output {number} (fence {log.fence}{', still running' if log.running else ''})"
         lines += section(title, [plain(line) for line in log.text.splitlines()], palette)
     return Text("\n").join(lines)
 

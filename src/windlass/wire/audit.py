@@ -9,6 +9,7 @@ from msgspec import Struct
 from windlass.core.payload import json_object
 from windlass.core.times import to_datetime
 from windlass.operations.audit import AuditPage
+from windlass.operations.reversal import read_undo
 from windlass.stores.coordination import EntrySeen
 from windlass.wire.fields import Moment
 
@@ -24,6 +25,10 @@ class EntryShape(Struct, frozen=True, kw_only=True):
     by: str
     data: dict[str, Any]
     """Inputs and arithmetic."""
+    undoable: bool
+    """Whether it says how to undo it. An undo is refused if what it changed has been changed since."""
+    undoes: int | None
+    """The number of the entry that it undid."""
 
 
 class EntryPage(Struct, frozen=True, kw_only=True):
@@ -35,6 +40,7 @@ class EntryPage(Struct, frozen=True, kw_only=True):
 
 def entry_shape(entry: EntrySeen) -> EntryShape:
     """Convert an audit entry."""
+    undo = read_undo(entry)
     return EntryShape(
         number=entry.number,
         at=to_datetime(entry.at),
@@ -43,6 +49,8 @@ def entry_shape(entry: EntrySeen) -> EntryShape:
         text=entry.text,
         by=entry.by,
         data=json_object(entry.data),
+        undoable=undo.undo is not None,
+        undoes=undo.undoes,
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from windlass.operations.pools import PoolView
 from windlass.wire.audit import EntryShape
-from windlass.wire.tasks import ProgressShape, TaskShape
+from windlass.wire.tasks import LogShape, ProgressShape, TaskShape
 
 
 class QueueCounts(Struct, frozen=True, kw_only=True):
@@ -72,6 +72,15 @@ class ProgressEvent(Struct, frozen=True, kw_only=True, tag_field="event", tag="p
     data: ProgressShape
 
 
+class OutputEvent(Struct, frozen=True, kw_only=True, tag_field="event", tag="output"):
+    """The output of the latest attempt changed. Sent at most once per second, and when the stream starts.
+
+    The text is the whole output up to its last 32,768 characters and 1,000 lines.
+    """
+
+    data: LogShape
+
+
 class WorkflowEvent(Struct, frozen=True, kw_only=True, tag_field="event", tag="workflow"):
     """The counts of the workflow changed. Sent at most once per second, and when the stream starts."""
 
@@ -85,7 +94,7 @@ class AuditEvent(Struct, frozen=True, kw_only=True, tag_field="event", tag="audi
     data: EntryShape
 
 
-Event = CountsEvent | PoolsEvent | TaskEvent | ProgressEvent | WorkflowEvent | AuditEvent
+Event = CountsEvent | PoolsEvent | TaskEvent | ProgressEvent | OutputEvent | WorkflowEvent | AuditEvent
 
 
 def pool_status(view: PoolView) -> PoolStatus:

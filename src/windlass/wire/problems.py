@@ -18,6 +18,7 @@ from windlass.errors import (
     DeadlineUnreachable,
     DuplicateTask,
     InvalidTask,
+    KeyBusy,
     KeyConflict,
     QueueFull,
     Refused,
@@ -49,12 +50,15 @@ STATUSES: Mapping[str, int] = {
     "unknown_token": 404,
     "unknown_breaker": 404,
     "unknown_node": 404,
+    "unknown_worker": 404,
     "unknown_pool": 404,
+    "unknown_entry": 404,
     "unknown_group": 404,
     "unknown_workflow": 404,
     "method_not_allowed": 405,
     "request_too_slow": 408,
     "key_conflict": 409,
+    "key_busy": 409,
     "event_conflict": 409,
     "not_allowed": 409,
     "deadline_unreachable": 409,
@@ -149,7 +153,7 @@ def problem_of(error: Exception, *, id: str = "") -> Problem:
     match error:
         case CycleFound():
             more["cycle"] = [str(member) for member in error.cycle[:20]]
-        case KeyConflict():
+        case KeyConflict() | KeyBusy():
             more["keys"] = list(error.keys[:20])
         case UnknownPrerequisite() | DuplicateTask():
             more["tasks"] = [str(task) for task in error.ids[:20]]

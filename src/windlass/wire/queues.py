@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from windlass.core.ordering import Strategy
 from windlass.core.times import to_datetime
-from windlass.operations.queues import QueueView
+from windlass.operations.queues import QueueView, Waits
 from windlass.stores.series import Point, Resolution
 from windlass.wire.fields import Length, Moment, Reason, Seconds, as_datetime
 
@@ -40,6 +40,15 @@ class PauseQueue(Reason, frozen=True, kw_only=True, forbid_unknown_fields=True):
 NOT_LIMITED = PauseQueue()
 
 
+class WaitsShape(Struct, frozen=True, kw_only=True):
+    """How long the tasks of a queue had waited that are among the latest 1,000 which completed, in 15 minutes."""
+
+    tasks: int
+    """How many tasks these are."""
+    median_seconds: float
+    p95_seconds: float
+
+
 class QueueShape(Struct, frozen=True, kw_only=True):
     """A queue: its settings, and how many tasks it has in each state."""
 
@@ -58,6 +67,8 @@ class QueueShape(Struct, frozen=True, kw_only=True):
     tasks: dict[str, int]
     oldest: Moment | None
     """When the runnable task that has waited longest became due; null for a token that is limited to a tenant."""
+    waits: WaitsShape | None
+    """null if none completed, and for a token that is limited to a tenant."""
 
 
 class Every(StrEnum):
@@ -134,4 +145,9 @@ def queue_shape(view: QueueView) -> QueueShape:
         fair=queue.fair,
         tasks={state.value: number for state, number in view.tasks.items()},
         oldest=as_datetime(view.oldest),
+        waits=None if view.waits is None else _waits_shape(view.waits),
     )
+
+
+def _waits_shape(waits: Waits) -> WaitsShape:
+    return WaitsShape(tasks=waits.tasks, median_seconds=waits.median / 1_000_000, p95_seconds=waits.p95 / 1_000_000)

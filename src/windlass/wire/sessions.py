@@ -113,6 +113,9 @@ class ProgressReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     fence: Fence
     share: Annotated[float, Meta(ge=0, le=1)] | None = None
     message: Annotated[str, Meta(max_length=2_000)] | None = None
+    output: Annotated[str, Meta(max_length=262_144)] | None = None
+    """All that the attempt has printed so far. It replaces what was sent before. A report of output alone leaves the
+    progress as it is."""
 
 
 class EndedAttempts(Struct, frozen=True, kw_only=True):

@@ -248,6 +248,8 @@ class LogShape(Struct, frozen=True, kw_only=True):
 
     fence: int
     text: str
+    running: bool
+    """True if the attempt has not ended, so that there may be more."""
 
 
 class ProgressShape(Struct, frozen=True, kw_only=True):
@@ -431,7 +433,7 @@ def error_shape(error: Error) -> ErrorShape:
 
 def log_shape(log: Log) -> LogShape:
     """Convert the output of an attempt."""
-    return LogShape(fence=log.fence, text=log.text)
+    return LogShape(fence=log.fence, text=log.text, running=log.running)
 
 
 def progress_shape(seen: ProgressSeen) -> ProgressShape:

@@ -2,14 +2,15 @@
 
 Once a second it reports what its pools did, reads the reports of all nodes, decides the tick if no other node has, and
 gives each pool its share of the agreed size. Every node does the same; it does not matter which one decides. If
-anything fails (the store, the controller, an unreadable report), the pools keep their size.
+anything fails (the store, the controller, an unreadable report), the pools keep their size. The same read of the store
+has what people ask of this node and its workers, which it passes on.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from windlass.autoscale.shares import HeldShare, SlotRequest, divide_slots, hold
 from windlass.autoscale.stored_state import POOL, PoolDecision
 from windlass.clock import Clock
 from windlass.config import BudgetSettings, PoolSettings
+from windlass.core.stop_requests import KIND, StopRequest, decode_requests
 from windlass.errors import InvalidTask, SessionLost, StoreError
 from windlass.events import ControllerFailed, Events, PoolDecided, StoreCallFailed
 from windlass.stores.coordination import Look
@@ -70,6 +72,8 @@ class Autoscaler:
         """Ends the wait of `step`."""
         self.degraded: dict[str, str] = {}
         """The pools whose controller fails, with the error."""
+        self.on_requests: Callable[[list[StopRequest]], None] = lambda _: None
+        """Called at every tick with what people ask of this node and its workers, if they ask something."""
         self._store = store
         self._hub = hub
         self._keeper = keeper
@@ -115,10 +119,12 @@ class Autoscaler:
         with self._hub.lock:
             report, draining = self._report(self._hub.dispatcher), self._hub.dispatcher.draining
         self._write_report(report)
+        queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
+        look = self._store.look([] if draining else queues, ahead=LOOK_AHEAD)
+        self._follow_requests(look)
         if draining:
             return  # The report offers no room, so that other nodes take over its share at once.
-        queues = sorted({queue for pool in report.pools.values() for queue in pool.queues})
-        look = self._tasks.leave_out(self._store.look(queues, ahead=LOOK_AHEAD))
+        look = self._tasks.leave_out(look)
         self._breakers.step(look, self._session, want=1 if self._needs_work() else 0)
         nodes = {**pool_tick.read_reports(look), self._session: report}
         for name in report.pools:
@@ -127,6 +133,11 @@ class Autoscaler:
             )
         found = {name: self._share(name, look, select_members(nodes, name)) for name in report.pools}
         self._apply({name: share for name, share in found.items() if share is not None})
+
+    def _follow_requests(self, look: Look) -> None:
+        found = [decode_requests(control.value) for control in look.controls if control.kind == KIND]
+        if mine := [one for requests in found for one in requests if one.session == self._session]:
+            self.on_requests(mine)
 
     def _report(self, dispatcher: Dispatcher) -> NodeReport:
         now = self._clock.monotonic()

@@ -1,9 +1,10 @@
-"""Captures what a handler and its threads print and log. Of long output, the beginning and the end are kept.
+"""Captures what a handler and its threads print and log. Of long output, the beginning and the end are kept
+(`windlass.core.output`).
 
 What is captured is also shown: `print` where it went before, and the rest on standard error. If the log is JSON, every
 line there is an object with the task. An app that configures logging itself keeps its own handlers for showing. Output
 of C code and of other processes, which write to the descriptors, is not captured. An attempt without output costs
-nothing: its log is created by its first output.
+nothing: its buffer is created by its first output.
 """
 
 from __future__ import annotations
@@ -13,43 +14,18 @@ import logging
 import sys
 import threading
 from collections.abc import Container
+from queue import SimpleQueue
 from typing import Any, TextIO
 
 from windlass.clock import SystemClock
 from windlass.core.assignment import Assignment
+from windlass.core.output import OutputBuffer
 from windlass.core.times import to_datetime
 from windlass.worker.log_format import LogOptions, encode_line, log_handler
 from windlass.worker.thread_output import output_assignment
 
-MAX_HEAD = MAX_TAIL = 32 * 1024
-"""Characters that are kept of the beginning and of the end."""
-
-
-class Log:
-    """The output of one attempt."""
-
-    def __init__(self) -> None:
-        self._head = io.StringIO()
-        self._head_size = 0
-        self._tail = ""
-        self._left_out = 0
-
-    def write(self, text: str) -> None:
-        room = MAX_HEAD - self._head_size
-        if room > 0:
-            self._head_size += self._head.write(text[:room])
-            text = text[room:]
-        if text:
-            tail = self._tail + text
-            self._left_out += max(0, len(tail) - MAX_TAIL)
-            self._tail = tail[-MAX_TAIL:]
-
-    def text(self) -> str | None:
-        """Return what was kept; None if there was no output."""
-        text = self._head.getvalue()
-        if self._left_out:
-            text += f"\n… {self._left_out:,} characters left out …\n"
-        return text + self._tail or None
+MAX_AT_ONCE = 1024 * 1024
+"""About how many characters of the output of running attempts a worker sends, or its node writes, at once."""
 
 
 class Tee(io.TextIOBase):
@@ -168,7 +144,11 @@ class Capture:
 
     def __init__(self, running: Container[int]) -> None:
         self._running = running
-        self._logs: dict[int, Log] = {}
+        self._outputs: dict[int, OutputBuffer] = {}
+        self._changed: dict[int, None] = {}
+        """Attempts with output that `take_changed` has not returned, in the order of their first such output."""
+        # It has an item if something has changed. It never blocks: a handler may be interrupted or fork as it prints.
+        self._changes: SimpleQueue[None] = SimpleQueue()
 
     def install(self, options: LogOptions | None = None) -> None:
         """Replace the standard streams, and add handlers to the root logger that capture and show records."""
@@ -185,12 +165,42 @@ class Capture:
         root.addHandler(handler)
 
     def write(self, text: str) -> None:
-        """Add text to the log of the attempt that runs here or has started this thread, if one does."""
+        """Add text to the output of the attempt that runs here or has started this thread, if one does."""
         assignment: Assignment | None = output_assignment()
         if assignment is not None and assignment.ticket in self._running:
-            self._logs.setdefault(assignment.ticket, Log()).write(text)
+            ticket = assignment.ticket
+            output = self._outputs.get(ticket) or self._outputs.setdefault(ticket, OutputBuffer())
+            output.write(text)
+            self._changed[ticket] = None
+            if self._changes.empty():
+                self._changes.put(None)
 
     def take(self, ticket: int) -> str | None:
         """Remove and return the output of an attempt that has ended; None if there was none."""
-        log = self._logs.pop(ticket, None)
-        return None if log is None else log.text()
+        output = self._outputs.pop(ticket, None)
+        if output is None:
+            return None
+        self._changed.pop(ticket, None)
+        return output.text() or None
+
+    def wait_for_change(self) -> None:
+        """Wait until attempts have printed something since the last call, or `take_changed` has left something."""
+        self._changes.get()
+
+    def take_changed(self) -> list[tuple[int, str]]:
+        """Return the output so far of running attempts that have printed since the last call, by ticket.
+
+        Those that have waited longest come first. What exceeds `MAX_AT_ONCE` is left to the next call.
+        """
+        found: list[tuple[int, str]] = []
+        size = 0
+        for ticket in list(self._changed):
+            if size >= MAX_AT_ONCE:
+                self._changes.put(None)
+                break
+            self._changed.pop(ticket, None)  # Before the text is read: what is printed meanwhile changes it again.
+            output = self._outputs.get(ticket)
+            if output is not None and ticket in self._running and (text := output.text()):
+                found.append((ticket, text))
+                size += len(text)
+        return found

@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfoNotFoundError
 import msgspec
 
 from windlass.clock import Clock
-from windlass.core.manifest import CronInfo, HandlerInfo, cron_key
+from windlass.core.manifest import CronInfo, DueCrons, HandlerInfo, cron_key
 from windlass.core.schedule import find_missed, next_time
 from windlass.core.task import NewTask
 from windlass.core.times import Micros, micros
-from windlass.errors import InvalidTask, KeyConflict, QueueFull, StoreError, UnknownCron
+from windlass.errors import InvalidTask, KeyBusy, KeyConflict, QueueFull, StoreError, UnknownCron
 from windlass.events import Events, StoreCallFailed
 from windlass.stores.protocol import CronState, Store
 
@@ -28,7 +28,7 @@ LATE = timedelta(minutes=1)
 
 MAX_MISSED = 100
 
-REFUSALS = (QueueFull, InvalidTask, KeyConflict)
+REFUSALS = (QueueFull, InvalidTask, KeyConflict, KeyBusy)
 """Errors of a single cron, not of the store."""
 
 
@@ -46,19 +46,21 @@ class Crons:
         self._clock = clock
 
     def step(self) -> None:
-        """Fire what is due, then wait for the next full second."""
+        """Fire what is due, then wait for the next full second of the store's clock."""
+        began, now = self._clock.monotonic(), self._clock.now()
         try:
             if self.handlers:
-                self.fire(self._clock.now())
+                due = self._store.crons_to_fire(self.handlers)
+                now = due.now
+                self.fire(due)
         except StoreError as error:
             self._events.emit(StoreCallFailed(doing="fire crons", error=str(error)))
-        self._clock.wait(self.wake, 1.0 - self._clock.now() % 1_000_000 / 1e6)
+        now += round((self._clock.monotonic() - began) * 1e6)
+        self._clock.wait(self.wake, 1.0 - now % 1_000_000 / 1e6)
 
-    def fire(self, now: Micros) -> int:
+    def fire(self, due: DueCrons) -> int:
         """Fire every cron that is due. Return how many tasks were submitted."""
-        return sum(
-            self._try(cron, now) for cron in self._store.crons_to_fire(self.handlers, now) if self._is_ours(cron)
-        )
+        return sum(self._try(cron, due.now) for cron in due.crons if self._is_ours(cron))
 
     def _is_ours(self, cron: CronState) -> bool:
         return cron.at_run_time or self.names is None or cron.info.name in self.names

@@ -35,6 +35,7 @@ from windlass.worker.wire import (
     Interrupt,
     Measure,
     Measured,
+    Output,
     ParentFailed,
     RequestStop,
     ToWorker,
@@ -101,6 +102,7 @@ class Calls(Protocol):
     """Serves what handlers ask of the store; `windlass.worker.handler_calls.HandlerCalls` in a node."""
 
     def progress(self, lease: Lease, share: float | None, message: str | None) -> None: ...
+    def output(self, worker: Worker, ticket: int) -> None: ...
     def call(self, worker: Worker, scope: CallScope, call: Call) -> None: ...
 
 
@@ -261,6 +263,11 @@ class Dispatcher:
                 if attempt is not None:
                     attempt.progress_at = now
                     self._calls.progress(attempt.claim.lease, share, text)
+            case Output(ticket, text):
+                attempt = worker.running.get(ticket)
+                if attempt is not None:
+                    attempt.output = storable(text)
+                    self._calls.output(worker, ticket)
             case Waiting(ticket, waits):
                 self._record_waiting(worker, worker.running.get(ticket), waits)
             case Call(_, ticket):
@@ -344,7 +351,7 @@ class Dispatcher:
                     lease=attempt.claim.lease, handler=attempt.claim.handler, again_in=outcome.delay / 1e6
                 )
                 self._events.emit(bounced)
-            self._settle(pool, attempt.claim, outcome, done.seconds, done.log)
+            self._settle(pool, attempt.claim, outcome, done.seconds, done.log or attempt.output)
         if attempts:
             self._on_ended(worker, pool, len(attempts), now)
         if len(attempts) < len(ended):
@@ -426,7 +433,7 @@ class Dispatcher:
         self._take_back(worker, now)
         for attempt in worker.running.values():
             seconds = now - (attempt.started_at or now)
-            self._settle(pool, attempt.claim, self._outcome_of_exit(worker, attempt, how), seconds)
+            self._settle(pool, attempt.claim, self._outcome_of_exit(worker, attempt, how), seconds, attempt.output)
         worker.running.clear()
         del self.workers[worker.number], pool.workers[worker.number]
         worker.move(WorkerState.STOPPED if expected else WorkerState.FAILED, now, how)
@@ -480,6 +487,8 @@ class Dispatcher:
             self._check_start(worker, now)
         if worker.state is WorkerState.DRAINING and not worker.running and now - worker.busy_at > EXIT_SECONDS:
             self._kill(worker, "was killed: it did not exit")
+        if worker.stop_at is not None and now >= worker.stop_at:
+            self._kill(worker, worker.stop_reason)
         for session in list(worker.announced):
             if until := self._sessions.valid_until(session):
                 self._announce(worker, session, until)
@@ -598,6 +607,22 @@ class Dispatcher:
         worker.move(WorkerState.DRAINING, now, why)
         self._take_back(worker, now)
         self._transport.offer(worker, [EXIT_TICKET])
+
+    def drain_worker(self, number: int, now: float, why: str, grace: float | None = None) -> bool:
+        """Retire a worker, and kill it if it has not exited after `grace` seconds. Return True if that is new.
+
+        A worker that has ended is ignored. Asking again changes nothing, unless it is for a shorter time.
+        """
+        worker = self.workers.get(number)
+        if worker is None:
+            return False
+        is_new = worker.state is not WorkerState.DRAINING
+        if is_new:
+            self.retire(worker, now, why)
+        if grace is not None and (worker.stop_at is None or now + grace < worker.stop_at):
+            worker.stop_at, worker.stop_reason = now + grace, f"was killed: it was {why}"
+            is_new = True
+        return is_new
 
     def cancel(self, leases: Iterable[Lease], now: float) -> None:
         """Ask the handlers of these attempts to stop."""

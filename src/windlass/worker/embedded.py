@@ -85,6 +85,7 @@ class EmbeddedNode(WorkerNode):
                     "Define handlers at the top level of modules, not inside functions."
                 )
             atexit.register(self.stop, wait=False)
+            threading.Thread(target=self._close_when_ended, args=(self._node,), daemon=True).start()
 
     def stop(self, wait: bool = True, timeout: float | None = None) -> None:
         if os.getpid() != self._process:
@@ -103,6 +104,11 @@ class EmbeddedNode(WorkerNode):
                 self._stopped = True
                 node.close()
                 atexit.unregister(self.stop)
+
+    def _close_when_ended(self, node: Node) -> None:
+        """Close a node that ended without `stop`: it has failed, or a person drained it."""
+        node.ended.wait()
+        self.stop()
 
     def join(self, timeout: float | None = None) -> bool:
         return self._node is None or self._node.ended.wait(timeout)

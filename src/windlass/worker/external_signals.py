@@ -7,10 +7,11 @@ value for five minutes, because an outage of the monitoring system must not resi
 from __future__ import annotations
 
 import threading
+from http.client import HTTPException
 from math import floor, isfinite
 from typing import Any
 from urllib.parse import urlencode
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, build_opener
 
 import msgspec
 
@@ -25,6 +26,8 @@ POLL_SECONDS, IDLE_POLL_SECONDS = 0.5, 5.0
 QUERY_TIMEOUT = 2.0
 STALE_AFTER = 300.0
 LONGEST_ANSWER = 1 << 20
+UNREADABLE = (OSError, HTTPException, ValueError, msgspec.MsgspecError, RecursionError)
+"""What a query raises if the answer is missing or cannot be used, whatever its bytes are."""
 DECIDER_EVERY = 1.0
 """Seconds between two calls of a decider of the app."""
 DECIDER_TIMEOUT = 30.0
@@ -91,7 +94,7 @@ class ExternalSignals:
             return
         try:
             value = query_prometheus(signal.url, signal.query)
-        except (OSError, ValueError, msgspec.MsgspecError) as error:
+        except UNREADABLE as error:
             self.record(name, signal.name, None, f"{type(error).__name__}: {error}")
         else:
             self.record(name, signal.name, value, "")
@@ -143,6 +146,16 @@ def smooth(reading: _Reading, value: float, now: float, half_life: float) -> flo
     return value + (reading.value - value) * 0.5 ** ((now - reading.at) / half_life)
 
 
+class _NoRedirects(HTTPRedirectHandler):
+    """Refuses redirects: only the address in the settings is asked, whatever it answers."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        return None
+
+
+_OPENER = build_opener(_NoRedirects)
+
+
 class _Series(msgspec.Struct):
     value: tuple[float, str]
 
@@ -158,8 +171,8 @@ class _Answer(msgspec.Struct):
 
 def query_prometheus(url: str, query: str) -> float:
     """Return the value of a query: a scalar, or the sum of a vector. Raise `ValueError` if it has none."""
-    request = Request(f"{url.rstrip('/')}/api/v1/query?{urlencode({'query': query})}")
-    with urlopen(request, timeout=QUERY_TIMEOUT) as answer:
+    address = f"{url.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
+    with _OPENER.open(address, timeout=QUERY_TIMEOUT) as answer:
         found = msgspec.json.decode(answer.read(LONGEST_ANSWER), type=_Answer).data
     if found.resultType == "scalar":
         value = float(msgspec.convert(found.result, tuple[float, str])[1])

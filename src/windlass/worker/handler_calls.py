@@ -1,4 +1,7 @@
-"""Serves the store calls of handlers and writes their progress, in threads of its own so that the hub never waits."""
+"""Serves the store calls of handlers and writes their progress and output.
+
+It has threads of its own, so that the hub never waits.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ from windlass.events import Events, StoreCallFailed
 from windlass.refused_submits import refused_submits
 from windlass.stores.protocol import Store
 from windlass.worker.call_queue import CallScope, WaitingCall
+from windlass.worker.capture import MAX_AT_ONCE
 from windlass.worker.handler_store import MAX_ANSWER, METHODS, HandlerStore
 from windlass.worker.remote import decode_call, encode_answer, encode_refusal
 from windlass.worker.wire import Answer, Call
 from windlass.worker.worker import Worker
 
 _PROGRESS_SECONDS = 1.0
+_OUTPUT_SECONDS = 1.0
 _AGAIN_SECONDS = 1.0
 
 
@@ -46,6 +51,10 @@ class HandlerCalls:
         self._progress: dict[Lease, Progress] = {}
         self._written_at = 0.0
         self._writing: Future[bool] | None = None
+        self._outputs: dict[int, Worker] = {}
+        """The workers of attempts whose output has changed, by ticket. Those that have waited longest come first."""
+        self._output_written_at = 0.0
+        self._writing_output: Future[bool] | None = None
         self._closed = threading.Event()
 
     def call(self, worker: Worker, scope: CallScope, call: Call) -> None:
@@ -67,13 +76,36 @@ class HandlerCalls:
         """Record the progress of an attempt. Only the latest is kept."""
         self._progress[lease] = Progress(lease=lease, share=share, message=message)
 
+    def output(self, worker: Worker, ticket: int) -> None:
+        """Record that the output of a running attempt has changed."""
+        self._outputs[ticket] = worker
+
     def tick(self, now: float) -> None:
-        """Write the latest progress, at most once a second and one write at a time."""
-        under_way = self._writing is not None and not self._writing.done()
-        if self._progress and not under_way and now - self._written_at >= _PROGRESS_SECONDS:
+        """Write the latest progress and output, each at most once a second and one write at a time."""
+        if self._progress and _is_free(self._writing) and now - self._written_at >= _PROGRESS_SECONDS:
             self._written_at = now
             reports, self._progress = list(self._progress.values()), {}
             self._writing = self._threads.submit(self._try, "write progress", lambda: self._store.progress(reports))
+        if self._outputs and _is_free(self._writing_output) and now - self._output_written_at >= _OUTPUT_SECONDS:
+            self._output_written_at = now
+            if outputs := self._take_outputs():
+                self._writing_output = self._threads.submit(
+                    self._try, "write output", lambda: self._store.record_output(outputs)
+                )
+
+    def _take_outputs(self) -> list[tuple[Lease, str]]:
+        """Return the output of attempts that still run, up to about `MAX_AT_ONCE`. The rest stays."""
+        found: list[tuple[Lease, str]] = []
+        size = 0
+        for ticket, worker in list(self._outputs.items()):
+            if size >= MAX_AT_ONCE:
+                break
+            del self._outputs[ticket]
+            attempt = worker.running.get(ticket)
+            if attempt is not None and attempt.output:
+                found.append((attempt.claim.lease, attempt.output))
+                size += len(attempt.output)
+        return found
 
     def publish(self, manifest: Manifest) -> None:
         """Write the manifest of the app. It is retried until it is stored, because crons need it."""
@@ -120,6 +152,10 @@ class HandlerCalls:
             self._events.emit(StoreCallFailed(doing=doing, error=str(error)))
             return False
         return True
+
+
+def _is_free(writing: Future[bool] | None) -> bool:
+    return writing is None or writing.done()
 
 
 def _encode(method: str, answer: object) -> bytes:

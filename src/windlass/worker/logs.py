@@ -19,6 +19,7 @@ from windlass.events import (
     NodeDraining,
     NodeStarted,
     PoolResized,
+    ProcessStuck,
     ReportRefused,
     SettingsRefused,
     SignalFailed,
@@ -35,6 +36,7 @@ _LOUD = (
     StoreCallFailed,
     TaskBounced,
     HandlerWaits,
+    ProcessStuck,
     WorkerParentFailed,
     ReportRefused,
     ControllerFailed,
@@ -113,6 +115,12 @@ def describe(event: Event) -> str:
                 f"{event.handler} {event.lease.task} waits for another task and keeps its worker meanwhile; pool "
                 f"{event.pool} starts another one in its place. A workflow needs no worker while it waits: "
                 "docs/guides/concurrency.md"
+            )
+        case ProcessStuck():
+            what = "" if event.worker is None else f" of worker {event.worker}"
+            return (
+                f"process {event.pid}{what} was killed and does not end; it may be in uninterruptible sleep (a disk or "
+                "network file system that does not answer) or held by a debugger. The node continues without it"
             )
         case NodeDraining():
             return event.why

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from windlass.clock import Clock, SystemClock
 from windlass.config import NodeSettings, check_orders
 from windlass.core.manifest import Manifest
+from windlass.core.stop_requests import StopRequest
 from windlass.core.task import Lease, SessionId
 from windlass.errors import WindlassError
 from windlass.events import DutyFailed, Events, NodeDraining, SettingsReloaded
@@ -106,6 +107,7 @@ class Node:
         self._autoscaler = Autoscaler(
             store, self._hub, self._keeper, self._breakers, self.events, settings.budget, clock
         )
+        self._autoscaler.on_requests = self._follow_requests
         self._signals = ExternalSignals(self._hub, self.events, clock)
         tags = frozenset(settings.tags)
         self._claimers = {
@@ -181,20 +183,22 @@ class Node:
                 if pool.settings.size is not None:
                     self.resize(pool.settings.name, max(0, pool.settings.size + by), "by a signal")
 
-    def drain(self, *, by_hand: bool = False) -> None:
+    def drain(self, *, by_hand: bool = False, why: str = "") -> None:
         """Start to stop: claim nothing, finish what runs, release the rest. `ended` is set when that is done.
 
-        With `by_hand`, the reports of this and the next steps say what pressing Ctrl-C again does.
+        With `by_hand`, the reports of this and the next steps say what pressing Ctrl-C again does. `why` says who asked
+        for it, for the report.
         """
         limit = self._settings.drain_timeout
         seconds = float("inf") if limit is None else limit.total_seconds()
-        why = f"the node shuts down, and its drain timeout of {seconds:g} s is over"
-        self._stop_by(self._clock.monotonic() + seconds, why)
+        over = f"the node shuts down, and its drain timeout of {seconds:g} s is over"
+        self._stop_by(self._clock.monotonic() + seconds, over)
         with self._hub.lock:
             again = self._hub.dispatcher.draining
             self._hub.dispatcher.drain(self._clock.monotonic())
         if not again:
-            self._report_drain(1, "draining", ", press again to stop" if by_hand else "")
+            hint = ", press again to stop" if by_hand else ""
+            self._report_drain(1, f"draining ({why})" if why else "draining", hint)
         self._hub.wake()
 
     def shorten_drain(self, *, by_hand: bool = False) -> None:
@@ -295,6 +299,24 @@ class Node:
         elif session is not None and duty.startswith("claimer-"):
             # Some claimed tasks may not be assigned. Closing the session, after the rest has ended, releases them.
             self._keeper.retire(session)
+
+    def _follow_requests(self, requests: list[StopRequest]) -> None:
+        """Drain or stop what people asked for. Called again and again while a request is open."""
+        now, is_new = self._clock.monotonic(), False
+        with self._hub.lock:
+            dispatcher = self._hub.dispatcher
+            for one in requests:
+                if one.worker is not None:
+                    is_new |= dispatcher.drain_worker(one.worker, now, one.describe(), one.grace)
+        for one in requests:
+            if one.worker is None and not dispatcher.draining:
+                self.drain(why=one.describe())
+                is_new = True
+            if one.worker is None and one.grace is not None:
+                self._stop_by(now + one.grace, f"the node was {one.describe()}")
+        if is_new:
+            self._hub.wake()
+            self._keeper.wake.set()  # The store gets the new list of workers at once.
 
     def _cancel(self, leases: list[Lease]) -> None:
         with self._hub.lock:

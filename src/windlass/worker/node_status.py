@@ -12,7 +12,16 @@ from msgspec.structs import replace
 
 from windlass.clock import Clock
 from windlass.core.times import Micros
-from windlass.core.worker_list import MAX_TASKS, MAX_WORKERS, RunningTask, WorkerList, WorkerProcess, encode_workers
+from windlass.core.worker_list import (
+    MAX_STUCK,
+    MAX_TASKS,
+    MAX_WORKERS,
+    RunningTask,
+    StuckProcess,
+    WorkerList,
+    WorkerProcess,
+    encode_workers,
+)
 from windlass.health import Health, Part
 from windlass.worker.autoscaler import Autoscaler
 from windlass.worker.session_keeper import SessionKeeper
@@ -143,9 +152,11 @@ class WorkerListing:
             workers = list(self._hub.dispatcher.workers.values())
             listed = workers[:MAX_WORKERS]
             rows = [self._describe(worker, MAX_TASKS // len(listed)) for worker in listed]
+            stuck = [StuckProcess(pid=pid, since=self._moment(at)) for pid, at in self._hub.stuck.items()]
         # Memory is read without the lock, because reading 256 files in /proc takes milliseconds.
         rows = [replace(row, memory=self._memory(worker)) for row, worker in zip(rows, listed, strict=True)]
-        return encode_workers(WorkerList(workers=tuple(rows), more=len(workers) - len(listed)))
+        more = len(workers) - len(listed)
+        return encode_workers(WorkerList(workers=tuple(rows), more=more, stuck=tuple(stuck[:MAX_STUCK])))
 
     def _describe(self, worker: Worker, most_tasks: int) -> WorkerProcess:
         started = sorted(worker.started, key=lambda one: one.started_at or 0.0)

@@ -24,6 +24,12 @@ STORE_VARIABLES = ("WINDLASS_URL", "WINDLASS_LISTEN_URL")
 """Environment variables that `--hide-store-url` removes, besides those that contain the URL itself."""
 
 
+CLOSE_SECONDS = 5.0
+"""How long the process may take to end when its socket closes."""
+KILL_SECONDS = 1.0
+"""How long it may take to end when it is killed."""
+
+
 class Imports(msgspec.Struct, frozen=True):
     """What the worker parent imports."""
 
@@ -87,13 +93,19 @@ class ParentClient:
                 self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
-        """Close the socket, which ends the process and its workers. Return the exit status."""
+        """Close the socket, which ends the process and its workers. Return the exit status.
+
+        A process that does not end even when it is killed, because it is in uninterruptible sleep, is left alone.
+        """
         self.connection.close()
         try:
-            return self.process.wait(timeout=5)
+            return self.process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            return self.process.wait()
+        try:
+            return self.process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
 
 
 def hide_store_url(environment: Mapping[str, str], store_url: str) -> dict[str, str]:

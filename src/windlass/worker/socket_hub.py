@@ -21,7 +21,7 @@ from windlass.core.assignment import AssignmentFields, assignment_fields
 from windlass.core.manifest import Manifest
 from windlass.core.task import SessionId
 from windlass.errors import InvalidPayload
-from windlass.events import Events, WorkerParentFailed
+from windlass.events import Events, ProcessStuck, WorkerParentFailed
 from windlass.worker.app_import import ImportedApp
 from windlass.worker.connection import WorkerLink
 from windlass.worker.dispatcher import Dispatcher
@@ -32,6 +32,7 @@ from windlass.worker.wire import (
     ParentFailed,
     ParentReady,
     Strays,
+    Stuck,
     ToWorker,
     WorkerExited,
     WorkerNotStarted,
@@ -87,6 +88,8 @@ class SocketHub:
         """Guards the dispatcher and everything it knows."""
         self.freed = threading.Condition(self.lock)
         """Notified when a worker may have room for more."""
+        self.stuck: dict[int, float] = {}
+        """The processes that do not end although they were killed, and since when that is known."""
         self.broken: str | None = None
         """Why the app could not be imported, if the latest try failed."""
         self._app = settings.app
@@ -351,8 +354,19 @@ class SocketHub:
                 self._on_worker_exit(number, 1, reason, now)
             case Strays(pids):
                 self.dispatcher.add_strays(pids)
+            case Stuck(pids):
+                self._record_stuck(pids, now)
             case WorkerExited(number, code):
                 self._on_worker_exit(number, code, self._out_of_memory(code), now)
+
+    def _record_stuck(self, pids: Sequence[int], now: float) -> None:
+        """Continue without killed processes that do not end. A worker among them counts as exited."""
+        before, self.stuck = self.stuck, {pid: self.stuck.get(pid, now) for pid in pids}
+        for pid in self.stuck.keys() - before.keys():
+            number = next((each.worker.number for each in self._links.values() if each.worker.pid == pid), None)
+            self._events.emit(ProcessStuck(pid=pid, worker=number))
+            if number is not None:
+                self._on_worker_exit(number, -signal.SIGKILL, "", now)
 
     def _on_worker_exit(self, number: int, code: int, why: str, now: float) -> None:
         """Handle the exit of a worker process, after its last messages."""
@@ -399,6 +413,7 @@ class SocketHub:
         parent, self._parent = self._parent, None
         had_imported, self.dispatcher.has_parent = self.dispatcher.has_parent, False
         self._selector.unregister(parent.connection.socket)
+        self.stuck.clear()
         status = parent.close()
         if not had_imported and self.broken is None:
             self.broken = f"{self._app} could not be imported: that ended the process with status {status}"

@@ -23,13 +23,13 @@ from msgspec import Meta, Struct
 from windlass.core.assignment import Assignment, AssignmentFields
 from windlass.core.lifecycle import State
 from windlass.core.manifest import Manifest
+from windlass.core.output import MAX_OUTPUT
 from windlass.core.payload import MAX_BYTES
 from windlass.core.retry import Error, storable
 from windlass.core.settlement import Continued, Outcome, Raised, Released, Returned, Stopped
 from windlass.core.times import LONGEST, micros
 from windlass.custom_decider import PoolSituation
 from windlass.errors import InvalidPayload
-from windlass.worker.capture import MAX_HEAD
 from windlass.worker.portable import decode_added, encode_added
 
 T = TypeVar("T")
@@ -41,8 +41,6 @@ MAX_TEXT = 4_096
 """Characters of the longest message about progress, signals or reasons. The worker cuts what is longer."""
 MAX_FAILURE = 65_536
 """Characters of the longest report about an app or a hook that failed."""
-MAX_LOG = 2 * MAX_HEAD + 100
-"""Characters of the longest captured output: its two parts, and a line about what was left out."""
 _MAX_ARGUMENTS = 16
 _HEADER = struct.Struct(">4sI")
 _Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=10 * LONGEST.total_seconds())]
@@ -50,7 +48,7 @@ _Delay: TypeAlias = Annotated[int, Meta(ge=0, le=micros(LONGEST))]
 _Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 _Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 _Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
-_Log: TypeAlias = Annotated[str, Meta(max_length=MAX_LOG)]
+_Output: TypeAlias = Annotated[str, Meta(max_length=MAX_OUTPUT)]
 _Arguments: TypeAlias = Annotated[list[bytes], Meta(max_length=_MAX_ARGUMENTS)]
 _NamedArguments: TypeAlias = Annotated[dict[str, bytes], Meta(max_length=_MAX_ARGUMENTS)]
 _encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
@@ -146,7 +144,13 @@ class Strays(Message, frozen=True):
     pids: list[int]
 
 
-FromParent: TypeAlias = ParentReady | ParentFailed | WorkerStarted | WorkerNotStarted | WorkerExited | Strays
+class Stuck(Message, frozen=True):
+    """All processes that were killed and do not end, as in uninterruptible sleep. They run no more code of theirs."""
+
+    pids: list[int]
+
+
+FromParent: TypeAlias = ParentReady | ParentFailed | WorkerStarted | WorkerNotStarted | WorkerExited | Strays | Stuck
 
 
 # node → worker
@@ -220,7 +224,7 @@ class Done(Message, frozen=True):
     give_up: bool = False
     stopped: _Text | None = None
     released: _Delay | None = None
-    log: _Log | None = None
+    log: _Output | None = None
     added: bytes | None = None
     """The steps that the attempt adds, as `worker.portable` encodes them."""
 
@@ -231,6 +235,13 @@ class Heartbeat(Message, frozen=True):
     ticket: int
     share: _Share | None
     message: _Text | None
+
+
+class Output(Message, frozen=True):
+    """What a running attempt has printed and logged so far. The whole of it comes again with its end."""
+
+    ticket: int
+    text: _Output
 
 
 class Waiting(Message, frozen=True):
@@ -258,12 +269,12 @@ class Measured(Message, frozen=True):
     error: _Text = ""
 
 
-FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Waiting | Call | Measured
+FromWorker: TypeAlias = Hello | ParentFailed | Done | Heartbeat | Output | Waiting | Call | Measured
 
 
 def encode_outcome(ticket: int, seconds: float, outcome: Outcome, log: str | None) -> Done:
     """Return the message for an outcome, with text that cannot be stored replaced."""
-    log = None if log is None else storable(log)[:MAX_LOG]
+    log = None if log is None else storable(log)[:MAX_OUTPUT]
     match outcome:
         case Returned(result):
             return Done(ticket, seconds, result=result, log=log)

@@ -78,6 +78,8 @@ class RunningAttempt:
     """The outcome of the attempt, if it is cancelled, or its worker killed, because of it."""
     overrun_at = 0.0
     """When it had overrun its limits."""
+    output: str | None = None
+    """What it has printed and logged, as far as its worker has sent it."""
 
     def __init__(self, claim: Claim, ticket: int, slots: int, claimed_at: float, now: float) -> None:
         self.claim = claim
@@ -163,6 +165,9 @@ class Worker:
         """Slots of all its attempts. Slots of the started ones are in `_used`."""
         self.kill_reason: str | None = None
         """Why the node killed it; None if it did not."""
+        self.stop_at: float | None = None
+        """When to kill it if it has not exited, because a person stopped it."""
+        self.stop_reason = ""
         self.crash: str | None = None
         """What it did that counts as a crash, although its process has not exited by itself."""
         self.socket_closed_at: float | None = None

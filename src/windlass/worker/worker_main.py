@@ -26,8 +26,9 @@ from uuid import UUID
 from windlass.client.app import App, bind_all
 from windlass.client.context import Cancelled, SoftTimeout, current_assignment
 from windlass.client.execution import describe_error, run_attempt
-from windlass.clock import monotonic
+from windlass.clock import monotonic, sleep
 from windlass.core.assignment import Assignment
+from windlass.core.output import MAX_OUTPUT
 from windlass.core.retry import storable
 from windlass.core.settlement import Outcome, Raised, Returned
 from windlass.custom_decider import PREFIX, PoolSituation, check_answer
@@ -54,6 +55,7 @@ from windlass.worker.wire import (
     Interrupt,
     Measure,
     Measured,
+    Output,
     ParentFailed,
     RequestStop,
     Run,
@@ -67,6 +69,8 @@ from windlass.worker.wire import (
 
 _PROGRESS_SECONDS = 0.05
 """Seconds between two progress messages of one attempt. The node writes them less often still."""
+_OUTPUT_SECONDS = 1.0
+"""Seconds between two messages with the output of running attempts. An attempt that ends sooner sends none."""
 
 
 def run_worker(app: App, files: WorkerFiles, request: Fork, log: LogOptions) -> int:
@@ -131,6 +135,7 @@ class WorkerMain:
         self._remote = RemoteStore(self._call, self._current_ticket)
         bind_all(lambda: cast("Store", self._remote))  # as far as a handler may use one
         threading.Thread(target=self._listen, name="windlass-listen", daemon=True).start()
+        threading.Thread(target=self._send_outputs, name="windlass-output", daemon=True).start()
 
     def run(self) -> None:
         """Run assignments until the node asks the worker to exit and all have ended."""
@@ -285,6 +290,15 @@ class WorkerMain:
         if not self._ends_guard.intact():
             self._abandon("a handler closed or replaced the pipe to the node")
         os.write(self._ends, encode_end(ticket, seconds))
+
+    def _send_outputs(self) -> None:
+        """Send what running attempts print, while they run. Their ends do not wait for it."""
+        with suppress(OSError):  # The node is gone. The thread that listens to it ends the process.
+            while True:
+                self._capture.wait_for_change()
+                sleep(_OUTPUT_SECONDS)
+                for ticket, text in self._capture.take_changed():
+                    self.send(Output(ticket, storable(text)[:MAX_OUTPUT]))
 
     def _call(self, call: Call) -> None:
         with self._interrupts.shield():

@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from windlass.client.app import App, forbid_stores
-from windlass.clock import monotonic
+from windlass.clock import SystemClock, monotonic
 from windlass.worker.isolation import set_dumpable
 from windlass.worker.log_format import LogOptions
 from windlass.worker.parent_client import Imports
@@ -41,6 +41,7 @@ from windlass.worker.wire import (
     ParentFailed,
     ParentReady,
     Strays,
+    Stuck,
     ToParent,
     WorkerExited,
     WorkerFiles,
@@ -53,6 +54,11 @@ from windlass.worker.worker_main import run_worker
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _STRAY_SECONDS = 1.0
 """Seconds between two searches for strays."""
+_END_SECONDS = 1.0
+"""How long a killed process may take to end. After that it is stuck, and nothing waits for it any more.
+
+It is in uninterruptible sleep, as on a disk or a network file system that does not answer, or a debugger holds it."""
+_POLL_SECONDS = 0.005
 _OOM_SCORE = 300
 """Added to the out-of-memory score of workers, so that the kernel kills them before other processes."""
 
@@ -125,6 +131,11 @@ class WorkerParent:
         self._spared = _children()
         """Children that must not be killed: started by importing the app, or owned by another user now."""
         self._strays: set[int] = set()
+        self._killed: dict[int, float] = {}
+        """When each worker was killed that has not ended yet."""
+        self._stuck: set[int] = set()
+        """Killed children that do not end. They are reaped if they do."""
+        self._stuck_reported: set[int] = set()
         self._next_search = 0.0
         self._frames: Frames[ToParent] = Frames(ToParent)
         self._descriptors: deque[int] = deque()
@@ -147,10 +158,10 @@ class WorkerParent:
                     served = self._serve(key.fd) and served
                 if served:
                     self._report_strays()
+                    self._report_stuck()
         for pid in self._workers.values():
             _kill_group(pid)
-        for pid in self._workers.values():  # Their orphans become our children only once they are gone.
-            os.waitpid(pid, 0)
+        self._await_end({*self._workers.values()})  # Their orphans become our children only once they are gone.
         self._workers.clear()
         self._spared.clear()  # Nothing of the app may outlive this process.
         self._kill_all_orphans()
@@ -169,6 +180,7 @@ class WorkerParent:
                 case Kill(worker):
                     if worker in self._workers:
                         _kill_group(self._workers[worker])
+                        self._killed.setdefault(worker, monotonic())
                 case EndStray(pid):
                     if pid in self._orphans():
                         self._kill_orphans({pid})
@@ -240,8 +252,10 @@ class WorkerParent:
                 _kill_group(dead)
             _, status = os.waitpid(dead, 0)
             self._spared.discard(dead)
+            self._stuck.discard(dead)
             if worker is not None:
                 del self._workers[worker]
+                self._killed.pop(worker, None)
                 self._kill_all_orphans()
                 self._send(WorkerExited(worker, os.waitstatus_to_exitcode(status)))
 
@@ -254,6 +268,14 @@ class WorkerParent:
         if new := strays - self._strays:
             self._send(Strays(sorted(new)))
         self._strays = strays
+
+    def _report_stuck(self) -> None:
+        """Report the killed processes that do not end to the node, when there are others than before."""
+        late = monotonic() - _END_SECONDS
+        self._stuck |= {self._workers[worker] for worker, killed_at in self._killed.items() if killed_at < late}
+        if self._stuck != self._stuck_reported:
+            self._stuck_reported = {*self._stuck}
+            self._send(Stuck(sorted(self._stuck)))
 
     def _kill_all_orphans(self) -> None:
         """Kill what workers left behind outside their process groups, and in turn what those processes leave behind.
@@ -269,12 +291,20 @@ class WorkerParent:
                 os.kill(pid, signal.SIGKILL)
             except PermissionError:  # It runs as another user now, for example by sudo.
                 self._spared.add(pid)
-        for pid in orphans - self._spared:
-            os.waitpid(pid, 0)
+        self._await_end(orphans - self._spared)
+
+    def _await_end(self, killed: set[int]) -> None:
+        """Reap killed processes. Those that do not end in time are stuck."""
+        give_up_at = monotonic() + _END_SECONDS
+        left = {pid for pid in killed - self._stuck if not _reap_one(pid)}
+        while left and monotonic() < give_up_at:
+            SystemClock().sleep(_POLL_SECONDS)
+            left = {pid for pid in left if not _reap_one(pid)}
+        self._stuck |= left
 
     def _orphans(self) -> set[int]:
-        """Return the children that are neither workers nor spared. Only we reap them, so their ids stay valid."""
-        return _children() - {*self._workers.values()} - self._spared
+        """Return the children that are no workers, spared or stuck. Only we reap them, so their ids stay valid."""
+        return _children() - {*self._workers.values()} - self._spared - self._stuck
 
     def _send(self, message: Message) -> None:
         _send(self._node, message)
@@ -331,6 +361,11 @@ def _next_dead() -> int | None:
     except ChildProcessError:
         return None
     return None if found is None else found.si_pid
+
+
+def _reap_one(pid: int) -> bool:
+    """Reap a child. Return False if it has not ended yet."""
+    return os.waitpid(pid, os.WNOHANG)[0] != 0
 
 
 def _kill_group(pid: int) -> None:

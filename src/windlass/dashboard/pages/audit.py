@@ -1,4 +1,4 @@
-"""The page Audit: who did what."""
+"""The page Audit: who did what, and undoing it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from windlass.dashboard.page import Nav, Pages
+from windlass.dashboard.forms import Reason, go_back
+from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.visit import Visit
-from windlass.operations import audit
+from windlass.operations import audit, undo
 from windlass.stores.coordination import EntrySeen
 
 SHOWN = 50
@@ -43,11 +44,19 @@ class FindEntries(Struct, frozen=True, kw_only=True):
     before: Annotated[int, Meta(ge=0)] | None = None
 
 
+class Numbers(Reason, frozen=True, kw_only=True):
+    """Which entries to undo."""
+
+    number: list[Annotated[int, Meta(ge=0, le=2**62)]]
+
+
 class Row(Struct, frozen=True, kw_only=True):
     """An entry, and the page of its subject below the dashboard's own; empty if it has none."""
 
     entry: EntrySeen
     path: str
+    can_undo: bool
+    """Whether it can be undone, as far as the entries on this page show."""
 
 
 class Entries(Struct, frozen=True, kw_only=True):
@@ -76,9 +85,18 @@ def show_audit(visit: Visit, query: FindEntries) -> Entries:
         limit=SHOWN,
         before=query.before,
     )
-    return Entries(
-        query=query, rows=[Row(entry=entry, path=path_of(entry)) for entry in found.entries], after=found.after
-    )
+    undoable = undo.find_undoable(found.entries)
+    rows = [Row(entry=entry, path=path_of(entry), can_undo=entry.number in undoable) for entry in found.entries]
+    return Entries(query=query, rows=rows, after=found.after)
+
+
+@pages.act("/audit/undo")
+def undo_entries(visit: Visit, form: Numbers) -> Goto:
+    """Undo what entries record. Stop at the first one for which that is not possible."""
+    done = [undo.undo(visit.access, number, visit.author(form.why)) for number in form.number]
+    if len(done) == 1:
+        return go_back(form, "audit", f"Undid #{done[0].number}: {done[0].text}.")
+    return go_back(form, "audit", f"Undid {len(done)} entries.")
 
 
 def path_of(entry: EntrySeen) -> str:

@@ -10,6 +10,7 @@ from windlass.core.times import Micros
 from windlass.dashboard.canary_threads import MAX_PATIENCE, run_in_background
 from windlass.dashboard.forms import Reason, read_duration, read_object
 from windlass.dashboard.page import Goto, Nav, Pages
+from windlass.dashboard.tracebacks import Part, split_error
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidTask, NotAllowed, WindlassError
 from windlass.operations import audit, dead_letters
@@ -44,6 +45,7 @@ class GroupPage(Struct, frozen=True, kw_only=True):
     """One group."""
 
     group: DeadGroup
+    traceback: list[Part]
     tasks: list[Task]
     failures: list[int]
     """The tasks that are listed, by the time at which they failed."""
@@ -86,6 +88,7 @@ def show_group(visit: Visit, group: str, query: FindGroup) -> GroupPage:
     edit, problem = _preview(visit, found, query.changes)
     return GroupPage(
         group=found,
+        traceback=split_error(found.error),
         tasks=tasks,
         failures=_spread([task.finished or 0 for task in tasks], found.first, found.last),
         run=run,

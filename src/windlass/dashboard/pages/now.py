@@ -20,7 +20,7 @@ from windlass.operations.breakers import BreakerView
 from windlass.operations.deadlines import Deadlines
 from windlass.operations.pool_history import read_history
 from windlass.operations.pools import PoolView
-from windlass.operations.queues import QueueView
+from windlass.operations.queues import QueueView, Waits
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.series import Point, Resolution
@@ -43,7 +43,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     failed: float
     wait: Micros | None
     """How long a started task had waited on average."""
-    longest_wait: Micros
+    waits: Waits | None
+    """How long the tasks that completed last had waited."""
 
 
 class NowQuery(Struct, frozen=True, kw_only=True):
@@ -185,7 +186,7 @@ def _pace(visit: Visit, queue: str | None) -> Pace:
         completed=total.completed / seconds,
         failed=total.failed / seconds,
         wait=total.mean_wait,
-        longest_wait=total.longest_wait,
+        waits=queues.get_waits(visit.access, queue),
     )
 
 

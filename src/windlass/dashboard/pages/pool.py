@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from windlass.core.stop_requests import StopRequest
 from windlass.core.times import Micros
 from windlass.core.worker_list import WorkerProcess
-from windlass.dashboard.forms import read_number
+from windlass.dashboard.forms import read_duration, read_number
 from windlass.dashboard.load_chart import Span, draw_load, draw_waits
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup
@@ -17,8 +19,9 @@ from windlass.dashboard.svg.time_chart import Band, Line, Marker, TimeChart, dra
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidTask, UnknownPool
 from windlass.operations import nodes, pool_history, pools
+from windlass.operations.nodes import GRACE, NodeView
 from windlass.operations.pool_history import PoolHistory
-from windlass.operations.pools import PoolView
+from windlass.operations.pools import NodePart, PoolView
 from windlass.server.events.topics import Overview, Topic
 from windlass.stores.coordination import EntrySeen
 
@@ -44,10 +47,20 @@ class PoolQuery(Struct, frozen=True, kw_only=True):
 class WorkerRow(Struct, frozen=True, kw_only=True):
     """A worker process and its node."""
 
-    node: str
+    node: NodeView
     worker: WorkerProcess
     since: Micros
     """How long it has been in its state."""
+
+
+class PoolNodeRow(Struct, frozen=True, kw_only=True):
+    """A node that has workers of the pool."""
+
+    part: NodePart
+    request: StopRequest | None
+    """The open request for the whole node."""
+    stuck: str
+    """Which of its processes do not end."""
 
 
 class LedgerLine(Struct, frozen=True, kw_only=True):
@@ -73,8 +86,10 @@ class PoolPage(Struct, frozen=True, kw_only=True):
     ledger: Sequence[LedgerLine] = ()
     older: int | None = None
     before: int | None = None
+    nodes: Sequence[PoolNodeRow] = ()
     workers: Sequence[WorkerRow] = ()
     more_workers: int = 0
+    grace: int = GRACE.seconds
 
     @property
     def alerts(self) -> list[str]:
@@ -110,7 +125,9 @@ def show_pool(visit: Visit, query: PoolQuery) -> PoolPage:
         return PoolPage(pools=found, view=None)
     history = pool_history.read_history(access, name, last=query.span.length)
     ledger = pools.history(access, name, limit=LEDGER, before=query.before)
-    workers, more = _workers(visit, name)
+    alive = nodes.get_all(access)
+    workers, more = _workers(visit, alive, name)
+    by_session = {str(node.session.id): node for node in alive}
     return PoolPage(
         pools=found,
         view=view,
@@ -121,6 +138,7 @@ def show_pool(visit: Visit, query: PoolQuery) -> PoolPage:
         ledger=[_line(entry) for entry in ledger.entries],
         older=ledger.after,
         before=query.before,
+        nodes=[_node_row(part, by_session.get(part.session)) for part in view.nodes],
         workers=workers,
         more_workers=more,
     )
@@ -171,14 +189,20 @@ def _line(entry: EntrySeen) -> LedgerLine:
     return LedgerLine(entry=entry, text=text, icon=ICONS.get(entry.action, "anchor"))
 
 
-def _workers(visit: Visit, pool: str) -> tuple[list[WorkerRow], int]:
+def _node_row(part: NodePart, node: NodeView | None) -> PoolNodeRow:
+    if node is None:  # It started after the nodes were read.
+        return PoolNodeRow(part=part, request=None, stuck="")
+    return PoolNodeRow(part=part, request=node.find_request(), stuck=node.describe_stuck())
+
+
+def _workers(visit: Visit, alive: Sequence[NodeView], pool: str) -> tuple[list[WorkerRow], int]:
     rows: list[WorkerRow] = []
     hidden = 0
-    for node in nodes.get_all(visit.access):
+    for node in alive:
         for worker in node.workers.workers:
             if worker.pool == pool:
                 since = max(0, visit.now - worker.since)
-                rows.append(WorkerRow(node=node.session.node, worker=worker, since=since))
+                rows.append(WorkerRow(node=node, worker=worker, since=since))
         hidden += node.workers.more if node.report is not None and pool in node.report.pools else 0
     return rows[:MOST_WORKERS], hidden + max(0, len(rows) - MOST_WORKERS)
 
@@ -210,6 +234,30 @@ class TuneForm(PoolForm, frozen=True, kw_only=True):
     wait: Text = ""
     min: Text = ""
     max: Text = ""
+
+
+class NodeForm(PoolForm, frozen=True, kw_only=True):
+    """Which node to drain."""
+
+    session: Text
+
+
+class StopNodeForm(NodeForm, frozen=True, kw_only=True):
+    """How long its running tasks may take to end. An empty field means the default."""
+
+    grace: Text = ""
+
+
+class WorkerForm(NodeForm, frozen=True, kw_only=True):
+    """Which worker of the node to drain."""
+
+    worker: int
+
+
+class StopWorkerForm(WorkerForm, frozen=True, kw_only=True):
+    """How long its running tasks may take to end. An empty field means the default."""
+
+    grace: Text = ""
 
 
 @pages.act("/pool/set", unrestricted=True)
@@ -260,6 +308,45 @@ def tune(visit: Visit, form: TuneForm) -> Goto:
         return _back(form, "Nothing to change: all fields were empty.", failed=True)
     found = pools.tune(visit.access, form.name, changes, author=visit.author(form.why))
     return _back(form, f"Pool {form.name}: {found.min} to {found.max} workers, goal {found.wait:g} s.")
+
+
+@pages.act("/workers/drain", unrestricted=True)
+def drain_worker(visit: Visit, form: WorkerForm) -> Goto:
+    """Let a worker finish what it runs and exit."""
+    node = nodes.drain(visit.access, form.session, form.worker, author=visit.author(form.why))
+    return _back(form, f"Worker {form.worker} of {node.session.node} drains: it finishes what it runs and exits.")
+
+
+@pages.act("/workers/stop", unrestricted=True)
+def stop_worker(visit: Visit, form: StopWorkerForm) -> Goto:
+    """Drain a worker, and release what still runs after some time."""
+    grace = _read_grace(form.grace)
+    node = nodes.stop(visit.access, form.session, form.worker, author=visit.author(form.why), grace=grace)
+    return _back(form, f"Worker {form.worker} of {node.session.node} stops. {_after(grace)}")
+
+
+@pages.act("/nodes/drain", unrestricted=True)
+def drain_node(visit: Visit, form: NodeForm) -> Goto:
+    """Let a node finish what it runs and end."""
+    node = nodes.drain(visit.access, form.session, author=visit.author(form.why))
+    return _back(form, f"Node {node.session.node} drains: it finishes what it runs and ends.")
+
+
+@pages.act("/nodes/stop", unrestricted=True)
+def stop_node(visit: Visit, form: StopNodeForm) -> Goto:
+    """Drain a node, and release what still runs after some time."""
+    grace = _read_grace(form.grace)
+    node = nodes.stop(visit.access, form.session, author=visit.author(form.why), grace=grace)
+    return _back(form, f"Node {node.session.node} stops. {_after(grace)}")
+
+
+def _read_grace(text: str) -> timedelta:
+    found = read_duration("grace", text)
+    return GRACE if found is None else found
+
+
+def _after(grace: timedelta) -> str:
+    return f"Tasks that still run after {grace.total_seconds():g} s are released and run elsewhere."
 
 
 def _back(form: PoolForm, text: str, *, failed: bool = False) -> Goto:

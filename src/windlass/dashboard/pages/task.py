@@ -15,7 +15,7 @@ from windlass.core.payload import json_object
 from windlass.core.task import Attempt, Change, Task, TaskId
 from windlass.dashboard.page import Goto, Pages
 from windlass.dashboard.svg.timeline import Segment, find_segments
-from windlass.dashboard.tracebacks import Part, split_traceback
+from windlass.dashboard.tracebacks import Part, split_error
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidTask
 from windlass.operations import audit, dead_letters, tasks
@@ -51,15 +51,28 @@ class Argument(Struct, frozen=True, kw_only=True):
     """True if it is, or has, a secret. It can be replaced but not seen."""
 
 
+class ShownOutput(Struct, frozen=True, kw_only=True):
+    """The last lines of the output of an attempt."""
+
+    text: str = ""
+    cut: bool = False
+    """True if the output has more lines than are shown."""
+
+
 class ShownAttempt(Struct, frozen=True, kw_only=True):
-    """One attempt with its error and its output."""
+    """One ended attempt with its error and its output."""
 
     number: int
     attempt: Attempt
     traceback: Sequence[Part]
-    log: str = ""
-    cut: bool = False
-    """True if the output has more lines than are shown."""
+    output: ShownOutput
+
+
+class CurrentAttempt(Struct, frozen=True, kw_only=True):
+    """The attempt that runs now, with its output so far."""
+
+    number: int
+    output: ShownOutput
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -83,6 +96,7 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     details: TaskDetails
     segments: Sequence[Segment]
     skip_first_wait: bool
+    running: CurrentAttempt | None
     attempts: Sequence[ShownAttempt]
     """The newest first."""
     arguments: Sequence[Argument]
@@ -98,6 +112,24 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     def task(self) -> Task:
         """Return the task."""
         return self.details.task
+
+    @property
+    def question(self) -> str:
+        """Return what people want to know about a task in its state."""
+        if self.task.state.final:
+            return "How did it end?"
+        return "What is it doing?" if self.task.state is State.LEASED else "Why is it not running?"
+
+    @property
+    def ending(self) -> str:
+        """Return how it ended. The error of its last attempt is shown with that attempt, so it is only named here."""
+        task, last = self.task, self.attempts[0] if self.attempts else None
+        if last is not None and task.state is State.COMPLETED:
+            return f"{task.state.value} in attempt {last.number}"
+        error = None if last is None else last.attempt.error
+        if last is not None and error is not None and (task.reason or "").startswith(error.kind):
+            return f"{task.state.value} in attempt {last.number} with {error.kind}"
+        return f"{task.state.value}: {task.reason}" if task.reason else task.state.value
 
     @property
     def waited(self) -> int:
@@ -128,6 +160,7 @@ def show_task(visit: Visit, id: str, query: TaskQuery) -> TaskPage:
         details=found,
         segments=find_segments(task, found.attempts, visit.now),
         skip_first_wait=not query.first_wait,
+        running=_running(found),
         attempts=_attempts(found),
         arguments=_arguments(visit, task),
         result=None if task.result is None else _pretty(task.result),
@@ -208,17 +241,26 @@ def edit(visit: Visit, form: EditForm, id: UUID) -> Goto:
     return Goto(path=f"tasks/{receipt.id}", text=f"Submitted in place of {id}, with other arguments.")
 
 
+def _running(found: TaskDetails) -> CurrentAttempt | None:
+    if found.task.state is not State.LEASED:
+        return None
+    text = next((log.text for log in found.logs if log.running), "")
+    return CurrentAttempt(number=len(found.attempts) + 1, output=_last_lines(text))
+
+
 def _attempts(found: TaskDetails) -> list[ShownAttempt]:
     logs = {log.fence: log.text for log in found.logs}
     shown: list[ShownAttempt] = []
     for number, attempt in enumerate(found.attempts, 1):
-        lines = logs.get(attempt.fence, "").splitlines()
-        traceback = [] if attempt.error is None else split_traceback(attempt.error.traceback)
-        log = "\n".join(lines[-MOST_LINES:])
-        shown.append(
-            ShownAttempt(number=number, attempt=attempt, traceback=traceback, log=log, cut=len(lines) > MOST_LINES)
-        )
+        traceback = [] if attempt.error is None else split_error(attempt.error)
+        output = _last_lines(logs.get(attempt.fence, ""))
+        shown.append(ShownAttempt(number=number, attempt=attempt, traceback=traceback, output=output))
     return shown[::-1]
+
+
+def _last_lines(text: str) -> ShownOutput:
+    lines = text.splitlines()
+    return ShownOutput(text="\n".join(lines[-MOST_LINES:]), cut=len(lines) > MOST_LINES)
 
 
 def _arguments(visit: Visit, task: Task) -> list[Argument]:

@@ -16,9 +16,8 @@ function isTyping(target) {
  * @param {string} key
  */
 function press(key) {
-  const scope = currentRow() ?? document;
   const button = /** @type {HTMLElement | null} */ (
-    scope.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`main [data-key="${key}"]:not(tr *)`)
+    currentRow()?.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`main [data-key="${key}"]:not(tr *)`)
   );
   button?.click();
   return button !== null;

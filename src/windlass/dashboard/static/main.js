@@ -1,8 +1,9 @@
 // @ts-check
-/** Starts what the page needs: live updates, ages of times, keys, the palette, and the switches in the header. */
+/** Starts what the page needs: live updates, the ends of outputs, ages of times, keys, the palette, and the switches in the header. */
 
 import { followPage } from "./live.js";
 import { bindKeys } from "./keys.js";
+import { followOutputs } from "./output.js";
 import { bindPalette } from "./palette.js";
 import { bindPreferences } from "./preferences.js";
 import { keepAges } from "./times.js";
@@ -16,5 +17,6 @@ bindTables();
 bindViews();
 bindPalette();
 bindKeys();
+followOutputs();
 followPage();
 document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

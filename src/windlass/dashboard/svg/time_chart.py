@@ -167,7 +167,7 @@ class _Drawing:
             found.append(self._chart.goal)
         if not found:
             return []
-        most = max(found)
+        most = max(found) or 1.0
         if axis == "left" and self._chart.cap is not None:
             most = min(most, self._chart.cap)
         if axis == "right":  # Steps at the very top would cross the labels.
@@ -257,7 +257,7 @@ class _Drawing:
     def _value_labels(self, inner: float) -> list[Markup]:
         found: list[Markup] = []
         for axis, x, side in (("left", "0", "start"), ("right", "100%", "end")):
-            unit = next((_unit(layer) for layer in self._layers if _axis(layer) == axis and _unit(layer)), "")
+            unit = self._unit(axis)
             for index, tick in enumerate(self._scales[axis]):
                 if not index:
                     continue
@@ -268,6 +268,12 @@ class _Drawing:
             y = TOP + inner * self._y(self._chart.goal, "left") / HEIGHT - 4
             found.append(_text("50%", y, self._chart.goal_label, "chart-goal-label", "middle"))
         return found
+
+    def _unit(self, axis: str) -> str:
+        """Return what an axis measures. A right axis without a unit counts what its only series is called."""
+        own = [layer for layer in self._layers if _axis(layer) == axis]
+        unit = next((_unit(layer) for layer in own if _unit(layer)), "")
+        return own[0].label if not unit and axis == "right" and len(own) == 1 else unit
 
     def _marker_labels(self) -> list[Markup]:
         found: list[Markup] = []

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from windlass.core.payload import json_object
 from windlass.core.task import Task, TaskId
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.pools import describe_all, look_at
-from windlass.operations.redact import redact_progress, redact_task
+from windlass.operations.redact import redact_log, redact_progress, redact_task
 from windlass.operations.workflow_graph import Summary
 from windlass.operations.workflows import count_groups
 from windlass.stores.coordination import EntrySeen
-from windlass.stores.protocol import Count, ProgressSeen, Store
+from windlass.stores.protocol import Count, Log, ProgressSeen, Store
 from windlass.wire.events import (
     CountsEvent,
     Event,
+    OutputEvent,
     PoolsEvent,
     PoolStatuses,
     ProgressEvent,
@@ -31,10 +33,13 @@ from windlass.wire.events import (
     WorkflowEvent,
     pool_status,
 )
-from windlass.wire.tasks import listed_shape, progress_shape
+from windlass.wire.tasks import listed_shape, log_shape, progress_shape
 
 CHUNK = 50
 """How many tasks are read at once: each may have arguments of 256 KB."""
+MAX_CHARACTERS = 32_768
+MAX_LINES = 1_000
+"""How much of an output an event has at most: the end of it."""
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -126,17 +131,25 @@ def _read_tasks(store: Store, catalog: HandlerCatalog, topics: Sequence[TaskTopi
     for first in range(0, len(topics), CHUNK):
         chunk = topics[first : first + CHUNK]
         ids = [topic.task for topic in chunk]
-        for topic, task, progress in zip(chunk, store.get(ids), store.progress_of(ids), strict=True):
-            found[topic] = [] if task is None else _task_events(task, progress, catalog)
+        read = zip(chunk, store.get(ids), store.progress_of(ids), store.latest_output(ids), strict=True)
+        for topic, task, progress, output in read:
+            found[topic] = [] if task is None else _task_events(task, progress, output, catalog)
     return found
 
 
-def _task_events(task: Task, progress: ProgressSeen | None, catalog: HandlerCatalog) -> list[Event]:
-    """Return the state of one task. Large arguments are cut, because events wait in memory for slow clients."""
+def _task_events(task: Task, progress: ProgressSeen | None, output: Log | None, catalog: HandlerCatalog) -> list[Event]:
+    """Return the state of one task. Large values are cut, because events wait in memory for slow clients."""
     events: list[Event] = [TaskEvent(data=listed_shape(redact_task(task, catalog)))]
     if progress is not None:
         events.append(ProgressEvent(data=progress_shape(redact_progress(progress))))
+    if output is not None:
+        events.append(OutputEvent(data=log_shape(_cut(redact_log(output)))))
     return events
+
+
+def _cut(log: Log) -> Log:
+    lines = log.text[-MAX_CHARACTERS:].splitlines(keepends=True)
+    return replace(log, text="".join(lines[-MAX_LINES:]))
 
 
 def _read_workflow(store: Store, topic: WorkflowTopic) -> Sequence[Event]:

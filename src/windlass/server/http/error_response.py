@@ -18,6 +18,7 @@ logger = logging.getLogger("windlass.server")
 PROBLEM = "application/problem+json"
 RETRY_AFTER: Mapping[str, int] = {
     "queue_full": 5,
+    "key_busy": 2,
     "store_unavailable": 2,
     "commit_unknown": 2,
     "timed_out": 5,

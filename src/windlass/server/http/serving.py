@@ -14,7 +14,7 @@ import uvicorn
 
 from windlass.config import InvalidSettings
 from windlass.metrics.calls import StoreCalls
-from windlass.operations.tokens import read_tokens
+from windlass.operations.tokens import is_closed, read_tokens
 from windlass.server.app import Pages, create_app
 from windlass.server.http.connection_middleware import ConnectionMiddleware
 from windlass.server.http.connections import ConnectionLimits, ConnectionProtocol, Connections
@@ -41,7 +41,12 @@ class Serving:
         on_started: Callable[[str], None] = lambda _: None,
         pages: Pages = lambda _: (),
     ) -> None:
-        settings.check(has_tokens=bool(read_tokens(store)))
+        settings.check(has_tokens=bool(tokens := read_tokens(store)))
+        if not tokens and is_closed(store):
+            logger.warning(
+                "every request will be refused: this store requires a token and none can be read. All were revoked, or "
+                "the role of the store's URL may not read them (see `windlass deploy roles`)"
+            )
         self.listener = _listen(settings)
         self.address = _address(settings, self.listener)
         app = create_app(StoreCalls().measure(store), settings, pages=pages)

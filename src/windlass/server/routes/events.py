@@ -16,7 +16,15 @@ from windlass.server.http.call import Call
 from windlass.server.http.event_stream import EventStream
 from windlass.server.http.routing import Routes
 from windlass.stores.protocol import Filter
-from windlass.wire.events import AuditEvent, CountsEvent, PoolsEvent, ProgressEvent, TaskEvent, WorkflowEvent
+from windlass.wire.events import (
+    AuditEvent,
+    CountsEvent,
+    OutputEvent,
+    PoolsEvent,
+    ProgressEvent,
+    TaskEvent,
+    WorkflowEvent,
+)
 from windlass.wire.fields import Name, Text
 
 route = Routes("events")
@@ -62,11 +70,12 @@ def stream_events(call: Call, query: StreamEvents) -> EventStream[CountsEvent | 
 @route("GET", "/tasks/{id}/events", Scope.READ, headers=["Last-Event-ID"], errors=["unknown_task"])
 def stream_task_events(
     call: Call, id: UUID, query: StreamLength
-) -> EventStream[TaskEvent | ProgressEvent | AuditEvent]:
+) -> EventStream[TaskEvent | ProgressEvent | OutputEvent | AuditEvent]:
     """Stream changes of one task as server-sent events.
 
     `task` and `progress` carry the whole state: once at the start, then at most once per second when it has changed.
-    `audit` carries one audit entry about the task, whose number is the event's id, and resumes as in `/events`; tokens
+    So does `output`, for the latest attempt with output, running or not, and cut to its last 1,000 lines. `audit`
+    carries one audit entry about the task, whose number is the event's id, and resumes as in `/events`; tokens
     limited to a tenant or a queue do not get it. The stream ends when the task is deleted.
     """
     task = call.access.task(TaskId(id))

@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.client.execution import MAX_MESSAGE, MAX_TRACEBACK, truncate
 from windlass.clock import jitter, monotonic
+from windlass.core.output import cut_output
 from windlass.core.payload import encode_result
 from windlass.core.references import referenced_ids, with_results
 from windlass.core.retry import Error
@@ -54,8 +55,6 @@ RENEWALS = 5
 """How often a session is renewed within its TTL."""
 MAX_CLAIM_BYTES = 8 * 2**20
 """How many bytes of arguments one claim may return. It returns fewer tasks because of it, but at least one."""
-MAX_LOG = 65_536
-"""How many characters of the output of an attempt are kept, as for nodes."""
 CHUNK = 100
 ONE_TASK = ClaimTasks()
 SECOND = 1_000_000
@@ -116,13 +115,19 @@ def renew_session(call: Call, session: UUID) -> RenewedSession:
 
 @route("POST", "/sessions/{session}/progress", Scope.WORK, errors=["session_lost", "too_many_tasks"])
 def report_progress(call: Call, session: UUID, body: list[ProgressReport]) -> EndedAttempts:
-    """Report the progress of attempts. Returns those of them that no longer hold their lease."""
+    """Report the progress and the output of running attempts. Returns those that no longer hold their lease."""
     _check_number(body)
     _capabilities(call, SessionId(session))
-    reports = [
-        Progress(lease=_lease(session, each.task, each.fence), share=each.share, message=each.message) for each in body
-    ]
-    return EndedAttempts(ended=_leases(call.store.progress(reports)))
+    progress: list[Progress] = []
+    outputs: list[tuple[Lease, str]] = []
+    for each in body:
+        lease = _lease(session, each.task, each.fence)
+        if each.output is not None:
+            outputs.append((lease, cut_output(each.output)))
+        if each.output is None or each.share is not None or each.message is not None:
+            progress.append(Progress(lease=lease, share=each.share, message=each.message))
+    ended = [*call.store.progress(progress), *call.store.record_output(outputs)]
+    return EndedAttempts(ended=_leases(list(dict.fromkeys(ended))))
 
 
 @route("POST", "/sessions/{session}/settle", Scope.WORK, errors=["session_lost", "too_many_tasks"])
@@ -148,7 +153,7 @@ def settle_tasks(call: Call, session: UUID, body: list[AttemptReport]) -> Verdic
             verdicts[index] = VerdictShape(task=report.task, fence=report.fence, error=problem_of(error))
         else:
             ran = None if report.ran_seconds is None else round(report.ran_seconds * SECOND)
-            log = None if report.log is None else truncate(report.log, MAX_LOG)
+            log = None if report.log is None else cut_output(report.log)
             decided[index] = lease, msgspec.structs.replace(settlement, log=log, ran=ran)
             outcomes[index] = task.rules, outcome
     written = call.store.settle(list(decided.values()))

@@ -63,6 +63,7 @@ SUBMIT_ERRORS = (
     "unknown_prerequisite",
     "cycle",
     "key_conflict",
+    "key_busy",
     "deadline_unreachable",
     "queue_full",
 )
@@ -185,7 +186,7 @@ def list_attempts(call: Call, id: UUID) -> list[AttemptShape]:
 
 @route("GET", "/tasks/{id}/logs", Scope.READ, errors=["unknown_task"])
 def list_logs(call: Call, id: UUID) -> list[LogShape]:
-    """List the output of the ended attempts of a task, oldest first."""
+    """List the output of the attempts of a task, oldest first. The last one may still run."""
     return [log_shape(log) for log in tasks.logs(call.access, TaskId(id))]
 
 

@@ -16,7 +16,7 @@ from windlass.core.task import Claim, Lease, SessionId, Task, TaskId, claim_of
 from windlass.core.times import Micros
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.tables import Tables
-from windlass.stores.protocol import AccountSeen
+from windlass.stores.protocol import AccountSeen, check_shares
 from windlass.stores.series import Point
 
 
@@ -33,6 +33,7 @@ class MemoryClaim(MemoryBase):
         merge: bool = False,
         each: Mapping[str, int] | None = None,
     ) -> list[Claim]:
+        check_shares(merge=merge, each=each)
         with self._lock:
             self._tables.live_session(session)
             now = self._clock.now()
@@ -40,9 +41,9 @@ class MemoryClaim(MemoryBase):
             groups = [asked] if merge and asked else [[queue] for queue in asked]
             choice = _Choice(self._tables, serves, now)
             chosen: list[tuple[TaskId, int | None]] = []
-            for group in groups if each else ():
-                most = min((each or {}).get(queue, limit) for queue in group)
-                chosen += choice.choose(group, min(most, limit - len(chosen)))
+            for [queue] in groups if each else ():
+                most = (each or {}).get(queue, limit)
+                chosen += choice.choose([queue], min(most, limit - len(chosen)))
             for group in groups:
                 chosen += choice.choose(group, limit - len(chosen))
             choice.write()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.names import check_text
 from windlass.core.task import Task, TaskId
-from windlass.core.task_update import retried_fields
+from windlass.core.task_update import restored_fields, retried_fields
 from windlass.core.times import span
 from windlass.errors import CYCLE_REASON
 from windlass.stores.coordination import Entry, check_entries
@@ -43,7 +44,13 @@ class MemoryOperate(MemoryBase):
             return len(chosen)
 
     def retry(
-        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self,
+        which: Selection,
+        *,
+        dependents: bool = False,
+        restore: bool = False,
+        dry_run: bool = False,
+        entries: Sequence[Entry] = (),
     ) -> int:
         check_which(which)
         checked = check_entries(entries)
@@ -59,7 +66,8 @@ class MemoryOperate(MemoryBase):
                 waiting = task.waiting + self._reopen_edges(id, retried)
                 if task.workflow is not None and (task.reason or "").startswith(CYCLE_REASON):
                     self._tables.workflows[workflow_id(task.tenant, task.workflow)].check_later = True
-                self._tables.move(id, **retried_fields(task, waiting, now))
+                fields = restored_fields if restore else retried_fields
+                self._tables.move(id, **fields(task, waiting, now))
             self._tables.note(checked if retried else [], now)
             self._work.notify_all()
             return len(retried)
@@ -101,12 +109,23 @@ class MemoryOperate(MemoryBase):
         return list(whole.values())
 
     def _reopen_edges(self, id: TaskId, retried: set[TaskId]) -> int:
-        """Make a task wait again for its prerequisites that are unfinished or retried too. Return their number."""
-        edges, tasks = self._tables.prerequisites.get(id, {}), self._tables.tasks
+        """Make a task wait again for its prerequisites that are unfinished or retried too, and for the seal of its
+        workflow. Return their number."""
+        edges, tasks = self._tables.prerequisites.setdefault(id, {}), self._tables.tasks
         reopened = [
             above
             for above, resolved in edges.items()
             if resolved and (above in retried or (above in tasks and not tasks[TaskId(above)].state.final))
         ]
+        seal = self._unsealed(tasks[id])
+        if seal is not None and seal not in edges:  # The prerequisites that waited for the seal may be gone.
+            self._tables.dependents[seal].append(id)
+            reopened.append(seal)
         edges.update(dict.fromkeys(reopened, False))
         return len(reopened)
+
+    def _unsealed(self, task: Task) -> UUID | None:
+        """Return the workflow of a task if it is not sealed."""
+        id = workflow_id(task.tenant, task.workflow or "")
+        opened = self._tables.workflows.get(id)
+        return None if task.workflow is None or opened is None or opened.sealed else id

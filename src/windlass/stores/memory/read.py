@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from windlass.core.lifecycle import State
-from windlass.core.manifest import CronState, HandlerSeen
+from windlass.core.manifest import CronState, DueCrons, HandlerSeen
 from windlass.core.names import check_name
 from windlass.core.ordering import Queue, place
 from windlass.core.task import Attempt, Task, TaskId
@@ -71,7 +71,12 @@ class MemoryRead(MemoryBase):
     def logs(self, task: TaskId) -> list[Log]:
         check_id(task)
         with self._lock:
-            return list(self._tables.logs.get(task, ()))[-RECENT:]
+            return self._logs(task)[-RECENT:]
+
+    def latest_output(self, tasks: Sequence[TaskId]) -> list[Log | None]:
+        check_ids(tasks)
+        with self._lock:
+            return [next(reversed(self._logs(task)), None) for task in tasks]
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
         check_ids(tasks)
@@ -121,10 +126,16 @@ class MemoryRead(MemoryBase):
         with self._lock:
             return [one for key, one in sorted(self._tables.crons.items()) if name in (None, key)]
 
-    def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
+    def crons_to_fire(self, handlers: Collection[str]) -> DueCrons:
         with self._lock:
+            now = self._clock.now()
             crons = [one for _, one in sorted(self._tables.crons.items()) if one.info.handler in handlers]
-            return [one for one in crons if not one.at_run_time or _is_due(one, now)]
+            return DueCrons(now=now, crons=[one for one in crons if not one.at_run_time or _is_due(one, now)])
+
+    def _logs(self, id: TaskId) -> list[Log]:
+        task = self._tables.tasks.get(id)
+        running = task.fence if task is not None and task.state is State.LEASED else None
+        return [Log(fence, text, fence == running) for fence, text in self._tables.outputs.get(id, {}).items()]
 
     def _neighbours(self, edges: dict[UUID, bool] | dict[TaskId, bool], limit: int) -> list[Neighbour]:
         ids = sorted(TaskId(id) for id in edges if not self._is_workflow(id))[:limit]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+
+from windlass.core.lifecycle import State
 from windlass.core.times import Micros
 from windlass.stores.memory.base import MemoryBase
 from windlass.stores.memory.tables import Tables
-from windlass.stores.series import Point, Resolution, check_series, join_points
+from windlass.stores.protocol import check_limit
+from windlass.stores.series import Point, RecentWait, Resolution, check_series, join_points
 
 
 class MemorySeries(MemoryBase):
@@ -21,6 +25,17 @@ class MemorySeries(MemoryBase):
             )
             oldest = self._clock.now() - resolution.kept(self._series_kept)
             return join_points(points, resolution, max(since, oldest))
+
+    def recent_waits(self, since: Micros, *, limit: int) -> list[RecentWait]:
+        check_limit(limit)
+        with self._lock:
+            ended = [task for task in self._tables.tasks.values() if task.state is State.COMPLETED]
+        recent = nlargest(limit, ended, key=lambda task: task.finished or 0)
+        return [
+            RecentWait(task.queue, max(0, (task.claimed or 0) - task.due))
+            for task in recent
+            if (task.finished or 0) >= since and task.wait is None
+        ]
 
 
 def roll_up(tables: Tables, now: Micros, series_kept: Micros) -> None:

@@ -12,13 +12,14 @@ from windlass.core.continuation import REFUSALS, check_added, check_no_cycle, ch
 from windlass.core.fairness import Usage
 from windlass.core.graph import End
 from windlass.core.lifecycle import FINAL, State
+from windlass.core.retry import storable
 from windlass.core.settlement import Settlement, add_error_group, apply_store_facts, refuse_steps, stands_already
 from windlass.core.task import Added, Attempt, Lease, Progress, Task, TaskId
 from windlass.core.times import Micros
 from windlass.stores.memory.graph import resolve
 from windlass.stores.memory.submit import MemorySubmit
 from windlass.stores.memory.tables import Tables
-from windlass.stores.protocol import LeaseLost, Log, ProgressSeen, Settled, Verdict
+from windlass.stores.protocol import LeaseLost, ProgressSeen, Settled, Verdict
 
 
 class MemorySettle(MemorySubmit):
@@ -41,6 +42,14 @@ class MemorySettle(MemorySubmit):
                 self._tables.progress[one.lease.task] = seen
             stale = (report.lease for report in reports if not self._tables.holds(report.lease))
             return list(dict.fromkeys(stale))
+
+    def record_output(self, outputs: Sequence[tuple[Lease, str]]) -> list[Lease]:
+        with self._lock:
+            latest = {lease: storable(text) for lease, text in outputs if text}
+            for lease, text in latest.items():
+                if self._tables.holds(lease):
+                    self._tables.outputs[lease.task][lease.fence] = text
+            return [lease for lease in latest if not self._tables.holds(lease)]
 
     def _settle(self, lease: Lease, settlement: Settlement, now: Micros) -> Verdict:
         task = self._tables.tasks.get(lease.task)
@@ -104,7 +113,7 @@ def end_attempt(tables: Tables, task: Task, settlement: Settlement, now: Micros)
         ran = end.get_run_time(task.claimed, now)
         tables.usage[task.queue].append(Usage(task.tenant, ran, charge, int(end.charged), now))
     if end.log:
-        tables.logs[task.id].append(Log(task.fence, end.log))
+        tables.outputs[task.id][task.fence] = end.log
     tables.cancel_by.pop(task.id, None)
     if end.state is State.FAILED and end.error_group is not None:
         tables.error_groups[task.id] = end.error_group

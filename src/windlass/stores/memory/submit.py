@@ -144,7 +144,7 @@ class MemorySubmit(MemoryBase):
         ends: dict[UUID, End] = {
             above: end for above in one.prerequisites if (end := self._tables.end_of(above)) is not None
         }
-        seal = seal_for(one, batch, self._is_unsealed)
+        seal = seal_for(one, batch, self._is_unsealed, self._waits_for_seal)
         return initial_state(one, self._tables.queue(one.new.queue), now, nth, ends, seal, lent)
 
     def _raise_stored(self, lent: Mapping[TaskId, Urgency]) -> None:
@@ -165,6 +165,13 @@ class MemorySubmit(MemoryBase):
     def _is_unsealed(self, workflow: UUID) -> bool:
         opened = self._tables.workflows.get(workflow)
         return opened is not None and not opened.sealed
+
+    def _waits_for_seal(self, id: TaskId) -> bool:
+        """Return True if a stored task waits for the seal of its workflow."""
+        task = self._tables.tasks.get(id)
+        if task is None or task.workflow is None or task.state is not State.WAITING:
+            return False
+        return self._tables.prerequisites.get(id, {}).get(workflow_id(task.tenant, task.workflow)) is False
 
     def _check_cycles(self, fresh: Sequence[Draft]) -> None:
         """Refuse a task that closes a cycle.

@@ -61,6 +61,9 @@ def _forget_locks(tables: Tables, now: Micros) -> None:
 
 
 def _mark_lost_sessions(tables: Tables, now: Micros) -> int:
+    for session in tables.sessions.values():
+        if not session.lost and session.renewed - session.ttl > now:
+            session.renewed = now  # The clock was set back. A dead session would keep its leases until then.
     lost = [s for s in tables.sessions.values() if not s.lost and s.renewed + s.ttl < now]
     for session in lost:
         session.lost = True

@@ -23,7 +23,7 @@ from windlass.core.task import Attempt, Lease, SessionId, Task, TaskId
 from windlass.core.times import Micros
 from windlass.errors import SessionLost, UnknownCron
 from windlass.stores.coordination import Control, Entry, EntrySeen
-from windlass.stores.protocol import Log, ProgressSeen
+from windlass.stores.protocol import ProgressSeen
 from windlass.stores.series import Point, Resolution
 
 
@@ -72,7 +72,8 @@ class Tables:
         self.prerequisites: dict[TaskId, dict[UUID, bool]] = {}
         self.dependents: defaultdict[UUID, list[TaskId]] = defaultdict(list)
         self.attempts: defaultdict[TaskId, list[Attempt]] = defaultdict(list)
-        self.logs: defaultdict[TaskId, list[Log]] = defaultdict(list)
+        self.outputs: defaultdict[TaskId, dict[int, str]] = defaultdict(dict)
+        """The output of attempts, by their fence."""
         self.progress: dict[TaskId, ProgressSeen] = {}
         self.error_groups: dict[TaskId, str] = {}
         """Of every task that has ever failed: the group of its latest failure."""
@@ -195,7 +196,7 @@ class Tables:
         self.counts[task.queue, task.tenant, task.state] -= 1
         if task.workflow is not None:
             self.members[workflow_id(task.tenant, task.workflow)].discard(id)
-        for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.logs, self.progress):
+        for table in (self.places, self.first_due, self.fingerprints, self.attempts, self.outputs, self.progress):
             table.pop(id, None)
         self.cancel_by.pop(id, None)
         self.error_groups.pop(id, None)

@@ -11,7 +11,7 @@ from psycopg import IsolationLevel, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from windlass.errors import NotAllowed
-from windlass.stores.admin import BATCH, PROMISES, TABLES, Advance, Finding, Rows, Status, Table, found
+from windlass.stores.admin import BATCH, PROMISES, TABLES, Advance, Finding, Rights, Rows, Status, Table, found
 from windlass.stores.migrate import migrations
 from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.database import translated
@@ -29,6 +29,9 @@ _FACTS = (
     "autovacuum",
     "default_transaction_isolation",
 )
+
+
+VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
 class PostgresAdmin:
@@ -55,6 +58,17 @@ class PostgresAdmin:
                 sessions=self._ask("live_sessions")[0][0] if schema else 0,
                 facts=self._facts(),
             )
+
+    def rights(self) -> Rights:
+        with _errors():
+            [(role, superuser)] = self._rows(
+                "SELECT current_user::text, rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"
+            )
+            verbs = {
+                table: frozenset(verb for verb, may in zip(VERBS, rights, strict=True) if may)
+                for table, *rights in self._ask("rights")
+            }
+        return Rights(role=role, superuser=superuser, verbs=verbs)
 
     def clock(self) -> int:
         with _errors():

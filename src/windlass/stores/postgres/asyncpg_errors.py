@@ -7,8 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from windlass.errors import StoreError, StoreUnavailable, UnstorableValue
-from windlass.stores.postgres.database import is_passing_state
+from windlass.errors import KeyBusy, StoreError, StoreUnavailable, UnstorableValue
+from windlass.stores.postgres.database import is_key_busy, is_passing_state
 
 
 @contextmanager
@@ -21,6 +21,8 @@ def asyncpg_errors() -> Generator[None]:
     try:
         yield
     except asyncpg.PostgresError as error:
+        if error.sqlstate == "55P03" and is_key_busy(error.context):
+            raise KeyBusy from error
         raise _translated(error, error.sqlstate or "") from error
     except asyncpg.InterfaceError as error:
         raise StoreError(f"asyncpg: {error}") from error

@@ -25,7 +25,7 @@ from windlass.stores.postgres.transaction import PostgresTransaction
 from windlass.stores.protocol import Receipt, Verdict
 from windlass.stores.sql.database import Transaction
 from windlass.stores.sql.settle import decide
-from windlass.stores.sql.submit import Submit, Submitted
+from windlass.stores.sql.submit import Submit, Submitted, naming_keys
 from windlass.stores.statements import load
 
 T = TypeVar("T")
@@ -48,7 +48,8 @@ _SERVER = Server()
 def submit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None = None) -> list[Receipt]:
     """Submit a batch in the caller's transaction; with `lease`, on behalf of that attempt."""
     drafts = _drafts(tasks)
-    return _join(conn, _submit(drafts, lease)).receipts if drafts else []
+    with naming_keys(drafts):
+        return _join(conn, _submit(drafts, lease)).receipts if drafts else []
 
 
 async def acheck_connection(conn: object, expected: str) -> None:
@@ -65,7 +66,8 @@ async def asubmit_in(conn: object, tasks: Sequence[NewTask], lease: Lease | None
     def work(tx: Transaction) -> Submitted:
         return _submit(drafts, lease)(tx)
 
-    return (await _ajoin(conn, work)).receipts if drafts else []
+    with naming_keys(drafts):
+        return (await _ajoin(conn, work)).receipts if drafts else []
 
 
 def complete_in(conn: object, lease: Lease, settlement: Settlement) -> Verdict:

@@ -21,16 +21,16 @@ from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from windlass.call_limits import check_canceled, current_patience, too_long
+from windlass.call_limits import check_canceled, current_lock_wait, current_patience, too_long
 from windlass.clock import Clock, jitter, monotonic, sleep
 from windlass.core.times import Micros
-from windlass.errors import CommitUnknown, StoreError, StoreUnavailable, UnstorableValue, WindlassError
+from windlass.errors import CommitUnknown, KeyBusy, StoreError, StoreUnavailable, UnstorableValue, WindlassError
 from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.caller import callers_connection
 from windlass.stores.postgres.claim_partitions import ClaimPartitions
 from windlass.stores.postgres.identity import check_identity, read_identity
 from windlass.stores.postgres.notify import Notifications
-from windlass.stores.postgres.schema import check_durability, migrate
+from windlass.stores.postgres.schema import UNLIMITED, check_durability, migrate
 from windlass.stores.postgres.transaction import Connection, PostgresTransaction
 from windlass.stores.sql.database import Query, Transaction, Values
 from windlass.stores.statements import load
@@ -90,6 +90,7 @@ class PostgresDatabase:
         connections: int,
         create: bool = True,
     ) -> None:
+        self._url = url
         self._clock = clock
         self._pooler = pooler
         self._statements = dict(load("postgres", "$"))
@@ -117,6 +118,7 @@ class PostgresDatabase:
             try:
                 return self._once(work)
             except psycopg.Error as error:
+                _check_busy(error)
                 last = attempt == TRIES or monotonic() > give_up_at
                 if last or not _is_passing(error):
                     raise translated(error) from error
@@ -246,9 +248,9 @@ class PostgresDatabase:
         with self._connection() as connection:
             committing = False
             try:
-                with nullcontext() if self._pooler else connection.pipeline():
+                with nullcontext() if self._pooler else connection.pipeline() as pipeline:
                     self._prepare(connection)
-                    result = work(PostgresTransaction(connection, self._statements))
+                    result = work(PostgresTransaction(connection, self._statements, pipeline))
                     committing = True
                     connection.commit()
             except Exception as error:
@@ -338,12 +340,16 @@ class PostgresDatabase:
                 with psycopg.connect(self._info, **self._options) as connection:
                     _configure(connection)
                     check_durability(connection)
-                    migrate(connection, create=create)
+                    migrate(connection, self._connect_to_build, create=create)
                 return
             except psycopg.Error as error:
                 if monotonic() > give_up_at or not _is_passing(error):
                     raise translated(error) from error
             sleep(jitter(0, 0.5))
+
+    def _connect_to_build(self) -> Connection:
+        info = connection_info(self._url, name="windlass-migrate", settings=None if self._pooler else UNLIMITED)
+        return psycopg.connect(info, autocommit=True, **self._options)
 
     def _why_not(self) -> str:
         """Return why the pool has no connection: it does not say so itself."""
@@ -447,13 +453,35 @@ def callers_errors() -> Generator[None]:
     except psycopg.errors.UniqueViolation as error:
         raise StoreError("The same key was submitted concurrently. Roll back and try again.") from error
     except psycopg.Error as error:
+        _check_busy(error)
         raise translated(error) from error
+
+
+def _check_busy(error: psycopg.Error) -> None:
+    """Raise `KeyBusy` if a submit has waited long enough for another transaction."""
+    if isinstance(error, psycopg.errors.LockNotAvailable) and (
+        current_lock_wait() is not None or is_key_busy(error.diag.context)
+    ):
+        raise KeyBusy from error
+
+
+def is_key_busy(context: str | None) -> bool:
+    """Return True if a statement that hit its lock timeout waited for a key or a lock of unique tasks.
+
+    The context of the error names the index or table, in every language of the server.
+    """
+    return context is not None and ("task_pkey" in context or "unique_lock" in context)
 
 
 def translated(error: psycopg.Error) -> StoreError:
     """Translate an error of PostgreSQL. The message never contains the URL, which may have a password."""
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return StoreError("The Windlass tables are not in this database. Is it the one that the store uses?")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return StoreError(
+            f"PostgreSQL: {str(error).strip()}. The role of the store's URL lacks this right: `windlass doctor` shows "
+            "what it may do, and `windlass deploy roles` prints the roles of each program."
+        )
     if isinstance(error, psycopg.DataError):
         return UnstorableValue(f"PostgreSQL: {error}".strip())
     unavailable = psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from itertools import takewhile
 from typing import Any, LiteralString, TypeAlias, cast
 
 import psycopg
+from psycopg import sql
 
-from windlass.errors import UnsafeStore
+from windlass.clock import jitter, sleep
+from windlass.errors import StoreError, UnsafeStore
 from windlass.stores.admin import DatabaseMissing
-from windlass.stores.migrate import pending
+from windlass.stores.migrate import Migration, pending
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+log = logging.getLogger(__name__)
 
+LOCK_TIMEOUT = "1s"
+"""How long a migration waits for a table, and others behind it."""
+UNLIMITED = {"statement_timeout": "0", "lock_timeout": "0", "search_path": "pg_catalog"}
+"""The settings of the connection on which an index is built. It waits for all transactions that run."""
 _LOCK = 0x57_49_4E_44
 """The advisory lock for migrations, so that many processes can start at the same time."""
 
@@ -27,26 +37,91 @@ def check_durability(connection: Connection) -> None:
             )
 
 
-def migrate(connection: Connection, *, create: bool = True) -> None:
-    """Apply pending migrations. If there are none, this only reads and needs no right to create tables."""
+def migrate(connection: Connection, connect: Callable[[], Connection], *, create: bool = True) -> None:
+    """Apply pending migrations. If there are none, this only reads and needs no right to create tables.
+
+    `connect` opens another connection, in autocommit mode and without time limits, on which an index is built.
+    """
     before = version(connection)
     if not pending("postgres", before):
         return
     if not create and before == 0:
         raise DatabaseMissing("The database has no Windlass tables. `windlass db migrate` creates them.")
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-    connection.execute("SET LOCAL statement_timeout = 0")  # The timeout is for calls, not for building an index.
-    connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "
-        "applied timestamptz NOT NULL DEFAULT clock_timestamp())"
-    )
-    for migration in pending("postgres", version(connection)):
-        connection.execute(cast("LiteralString", migration.script))
+    _check_owner(connection, before)
+    connection.rollback()
+    while _apply_some(connection, connect):
+        pass
+
+
+def _apply_some(connection: Connection, connect: Callable[[], Connection]) -> bool:
+    """Apply the next migrations that fit into one transaction, or build one index. Return False if there are none."""
+    _lock(connection)
+    todo = pending("postgres", version(connection))
+    if todo and todo[0].index is not None:
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        with connect() as worker:
+            _build_index(worker, todo[0], todo[0].index)
+        _record(connection, todo[0])
+    elif todo:
+        connection.execute("SET LOCAL statement_timeout = 0")  # The timeout is for calls.
+        # Everybody else waits behind a statement that waits for a table. So it gives up soon, and is tried again.
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
+        connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
         connection.execute(
-            "INSERT INTO windlass.migration (version, name) VALUES (%s, %s)", [migration.version, migration.name]
+            "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "
+            "applied timestamptz NOT NULL DEFAULT clock_timestamp())"
         )
+        for migration in takewhile(lambda one: one.index is None, todo):
+            connection.execute(cast("LiteralString", migration.script))
+            _record(connection, migration)
     connection.commit()
+    return bool(todo)
+
+
+def _lock(connection: Connection) -> None:
+    """Begin a transaction that holds the lock for migrations.
+
+    It asks again and again instead of waiting: the one who builds an index waits for every statement that runs.
+    """
+    waited = False
+    while True:
+        [(is_locked,)] = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK]).fetchall()
+        if is_locked:
+            return
+        connection.rollback()
+        if not waited:
+            log.warning("Another process is migrating the database. Waiting until it has finished.")
+        waited = True
+        sleep(jitter(0.02, 0.2))
+
+
+def _build_index(worker: Connection, migration: Migration, index: str) -> None:
+    """Build an index without locking its table. What a process that died left of it is removed first."""
+    valid = "SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass(%s)"
+    if worker.execute(valid, [f"windlass.{index}"]).fetchall() == [(False,)]:
+        worker.execute(sql.SQL("DROP INDEX CONCURRENTLY windlass.{}").format(sql.Identifier(index)))
+    worker.execute(cast("LiteralString", migration.script))
+
+
+def _record(connection: Connection, migration: Migration) -> None:
+    connection.execute(
+        "INSERT INTO windlass.migration (version, name) VALUES (%s, %s)", [migration.version, migration.name]
+    )
+
+
+def _check_owner(connection: Connection, before: int) -> None:
+    """Raise `StoreError` if the role may not create tables, before anything is tried."""
+    [(role, may)] = connection.execute(
+        "SELECT current_user::text, CASE WHEN to_regnamespace('windlass') IS NULL "
+        "THEN has_database_privilege(current_database(), 'CREATE') "
+        "ELSE has_schema_privilege('windlass', 'CREATE') END"
+    ).fetchall()
+    if not may:
+        newest = pending("postgres", before)[-1].version
+        raise StoreError(
+            f"The tables are at version {before} and this Windlass needs {newest}, but the role {role!r} may not "
+            "change them. Run `windlass db migrate` with the URL of the role that owns them."
+        )
 
 
 def version(connection: Connection) -> int:

@@ -19,30 +19,38 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 class Rows:
     """The result of a statement that was sent."""
 
-    def __init__(self, cursor: RawCursor[tuple[Any, ...]]) -> None:
+    def __init__(self, cursor: RawCursor[tuple[Any, ...]], pipeline: psycopg.Pipeline | None = None) -> None:
         self._cursor = cursor
+        self._pipeline = pipeline
 
     def rows(self) -> Sequence[Values]:
+        if self._pipeline is not None and self._cursor.pgresult is None:
+            # Fetching alone would only flush. The server does not count the time that it then waits for us as idle, so
+            # nothing would end the transaction of a paused process, and its locks would stop the sweeps of all nodes.
+            self._pipeline.sync()
         return self._cursor.fetchall()
 
 
 class PostgresTransaction:
     """A transaction on one connection."""
 
-    def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
+    def __init__(
+        self, connection: Connection, statements: Mapping[str, Statement], pipeline: psycopg.Pipeline | None = None
+    ) -> None:
         self._connection = connection
         self._statements = statements
+        self._pipeline = pipeline
 
     def query(self, statement: str, batch: Sequence[Values] | None = None, **scalars: object) -> Rows:
         known = self._statements[statement]
         values = bound(known, batch, scalars)
         cursor = RawCursor(self._connection, row_factory=tuple_row)
         if statement != "find":
-            return Rows(cursor.execute(known.text.encode(), values))
+            return Rows(cursor.execute(known.text.encode(), values), self._pipeline)
         # A generic plan would not use the partial index of the requested state.
         self._connection.execute("SET plan_cache_mode = force_custom_plan")
         try:
-            return Rows(cursor.execute(known.text.encode(), values, prepare=False))
+            return Rows(cursor.execute(known.text.encode(), values, prepare=False), self._pipeline)
         finally:
             self._connection.execute("RESET plan_cache_mode")
 

@@ -41,6 +41,8 @@ FEW = 4
 ROUNDS = 20
 """The number of steps that one sweep runs."""
 RETRY, CANCEL, DROP = "retry", "cancel", "drop"
+RESTORE = "restore"
+"""The reason of a retry whose tasks go back to where they were."""
 _WALK, _FOUND, _IN, _OUT, _LEFT, _DONE, _ANNOUNCED = "walk", "found", COMING, "out", "left", CAME, "announced"
 _FIRST, _LAST = UUID(int=0), UUID(int=2**128 - 1)
 
@@ -138,7 +140,7 @@ class BulkOperation:
         if self._action == CANCEL:
             done = cancel_some(self._db, tx, ids, self._reason, self._grace, announce=False)
         else:
-            done = retry_some(self._db, tx, ids, self._stages)
+            done = retry_some(self._db, tx, ids, self._stages, restore=self._reason == RESTORE)
         changed = {row.id for row in done.changed}
         self._mark(tx, changed, _DONE)
         self._mark(tx, set(ids) - changed, _LEFT)

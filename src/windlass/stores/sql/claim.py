@@ -25,7 +25,7 @@ from windlass.core.submission import decode_rules
 from windlass.core.task import Claim, Lease, SessionId, TaskId
 from windlass.core.times import Micros
 from windlass.errors import SessionLost
-from windlass.stores.protocol import AccountSeen
+from windlass.stores.protocol import AccountSeen, check_shares
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.governed_claim import GovernedClaim, LimitBinds, LimitsUnlocked, SettingsChanged
@@ -59,6 +59,7 @@ class SqlClaim(SqlBase):
         merge: bool = False,
         each: Mapping[str, int] | None = None,
     ) -> list[Claim]:
+        check_shares(merge=merge, each=each)
         db = self._db
         asked = list(dict.fromkeys(queues))
         groups = [asked] if merge and len(asked) > 1 else [[queue] for queue in asked]
@@ -335,7 +336,7 @@ def _list_portions(
     groups: Sequence[list[str]], limit: int, each: Mapping[str, int] | None
 ) -> list[tuple[list[str], int]]:
     """Return from which queues to take tasks, one after the other, and how many at most."""
-    first = [(group, min(each.get(queue, limit) for queue in group)) for group in groups] if each else []
+    first = [([queue], each.get(queue, limit)) for [queue] in groups] if each else []
     return [(group, most) for group, most in first if most > 0] + [(group, limit) for group in groups]
 
 

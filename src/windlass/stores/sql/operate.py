@@ -21,7 +21,7 @@ from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import BulkOperation
 from windlass.stores.sql.database import Database, Transaction
-from windlass.stores.sql.find import find_page
+from windlass.stores.sql.find import find_ids
 from windlass.stores.sql.graph import resolve, until_still
 from windlass.stores.sql.sweep import forget
 from windlass.stores.sql.task_actions import Done, cancel_some, retry_some
@@ -45,21 +45,27 @@ class SqlOperate(SqlBase):
         return _once(db, act, lambda tx: cancel_some(db, tx, few, reason, patience, announce=True))
 
     def retry(
-        self, which: Selection, *, dependents: bool = False, dry_run: bool = False, entries: Sequence[Entry] = ()
+        self,
+        which: Selection,
+        *,
+        dependents: bool = False,
+        restore: bool = False,
+        dry_run: bool = False,
+        entries: Sequence[Entry] = (),
     ) -> int:
         check_which(which)
         db = self._db
         act = AuditedChange(db, entries)
         few, pages = _counted(chosen(db, which))
         if few is None or dependents or dry_run:
-            many = BulkOperation.begin(db, bulk.RETRY)
+            many = BulkOperation.begin(db, bulk.RETRY, bulk.RESTORE if restore else "")
             many.choose(pages, dependents=dependents)
             if not dry_run:
                 return many.run(act)
             count = many.count_chosen()
             many.drop()
             return count
-        return until_still(lambda: _once(db, act, lambda tx: retry_some(db, tx, few)))
+        return until_still(lambda: _once(db, act, lambda tx: retry_some(db, tx, few, restore=restore)))
 
     def purge(self, which: Selection, *, entries: Sequence[Entry] = ()) -> int:
         check_which(which)
@@ -89,14 +95,7 @@ def chosen(db: Database, which: Selection) -> Iterator[list[TaskId]]:
         ids = list(dict.fromkeys(which))
         yield from (ids[start : start + bulk.CHUNK] for start in range(0, len(ids), bulk.CHUNK))
         return
-    after = None
-    while True:
-        page = find_page(db, which, bulk.CHUNK, after)
-        if page.tasks:
-            yield [task.id for task in page.tasks]
-        after = page.after
-        if after is None:
-            return
+    yield from find_ids(db, which)
 
 
 def _with_added(db: Database, pages: Iterable[list[TaskId]]) -> Iterator[list[TaskId]]:

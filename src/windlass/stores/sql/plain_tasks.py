@@ -1,8 +1,8 @@
 """Plain tasks, which most calls of `enqueue` submit, and which a store can write without looking at anything else.
 
-They have no key, prerequisites, workflow or times, are not unique, and their queues have the default order and no
-limit. The tasks of a batch usually differ only in their ids and arguments, so the rest is passed once for all that have
-it in common.
+They have no key, prerequisites, workflow or times, are neither unique nor waits, and their queues have the default
+order and no limit. The tasks of a batch usually differ only in their ids and arguments, so the rest is passed once for
+all that have it in common.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def is_plain(one: Draft) -> bool:
         and new.at is None
         and new.expires is None
         and new.unique is None
+        and new.wait is None
     )
 
 

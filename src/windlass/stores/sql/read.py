@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from windlass.core.lifecycle import State
-from windlass.core.manifest import CronState, HandlerSeen
+from windlass.core.manifest import CronState, DueCrons, HandlerSeen
 from windlass.core.names import check_name
 from windlass.core.ordering import Queue, place
 from windlass.core.payload import DAMAGED
@@ -56,7 +56,16 @@ class SqlRead(SqlBase):
     def logs(self, task: TaskId) -> list[Log]:
         check_id(task)
         rows = self._db.read(lambda tx: tx.query("logs", task=task, limit=RECENT).rows())
-        return [Log(fence, text) for fence, text in rows]
+        return [Log(fence, text, bool(running)) for fence, text, running in rows]
+
+    def latest_output(self, tasks: Sequence[TaskId]) -> list[Log | None]:
+        check_ids(tasks)
+        if not tasks:
+            return []
+        db = self._db
+        rows = db.read(lambda tx: tx.query("latest_output", [(id,) for id in sorted(set(tasks))]).rows())
+        found = {db.uuid(task): Log(fence, text, bool(running)) for task, fence, text, running in rows}
+        return [found.get(id) for id in tasks]
 
     def progress_of(self, tasks: Sequence[TaskId]) -> list[ProgressSeen | None]:
         check_ids(tasks)
@@ -116,10 +125,12 @@ class SqlRead(SqlBase):
         rows = self._db.read(lambda tx: (tx.query("crons") if name is None else tx.query("cron", name=name)).rows())
         return list(map(cron_from, rows))
 
-    def crons_to_fire(self, handlers: Collection[str], now: Micros) -> list[CronState]:
-        names = sorted(handlers)
-        rows = self._db.read(lambda tx: tx.query("crons_to_fire", handlers=names, at=now).rows())
-        return sorted(map(cron_from, rows), key=lambda cron: cron.info.name)
+    def crons_to_fire(self, handlers: Collection[str]) -> DueCrons:
+        now = self._db.now()
+        [[(at,)], rows] = self._db.snapshot(
+            [("now", {"now": now}), ("crons_to_fire", {"handlers": sorted(handlers), "now": now})]
+        )
+        return DueCrons(now=at, crons=sorted(map(cron_from, rows), key=lambda cron: cron.info.name))
 
 
 def get_tasks(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:

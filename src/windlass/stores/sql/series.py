@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros
-from windlass.stores.series import Point, Resolution, check_series, join_points
+from windlass.stores.protocol import check_limit
+from windlass.stores.series import Point, RecentWait, Resolution, check_series, join_points
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.sql.rows import Counts
@@ -39,6 +40,11 @@ class SqlSeries(SqlBase):
         points = [*map(_point, folded), *(_happened(at, State(state), *rest) for at, state, *rest in recent)]
         oldest = now[0][0] - resolution.kept(self._series_kept)
         return join_points(points, resolution, max(since, oldest))
+
+    def recent_waits(self, since: Micros, *, limit: int) -> list[RecentWait]:
+        check_limit(limit)
+        rows = self._db.read(lambda tx: tx.query("recent_waits", since=since, limit=limit).rows())
+        return [RecentWait(queue, waited) for queue, waited in rows]
 
 
 def fold_counts(tx: Transaction) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from windlass.core.graph import End
 from windlass.core.lifecycle import State
+from windlass.core.retry import storable
 from windlass.core.settlement import COMPLETED, Settlement, add_error_group, stands_already
 from windlass.core.task import Lease, Progress, SessionId, TaskId
 from windlass.stores.protocol import LeaseLost, Settled, Verdict
@@ -94,6 +95,15 @@ class SqlSettle(SqlBase):
         kept = db.transact(lambda tx: tx.query("progress", batch, now=db.now()).rows())
         held = {(db.uuid(task), fence) for task, fence in kept}
         return [lease for lease in latest if (lease.task, lease.fence) not in held]
+
+    def record_output(self, outputs: Sequence[tuple[Lease, str]]) -> list[Lease]:
+        db, latest = self._db, {lease: storable(text) for lease, text in outputs if text}
+        if not latest:
+            return []
+        batch = [(lease.task, lease.fence, lease.session, text) for lease, text in latest.items()]
+        rows = db.transact(lambda tx: tx.query("record_output", batch).rows())
+        held = {(db.uuid(task), fence, db.uuid(session)) for task, fence, session in rows}
+        return [lease for lease in latest if (lease.task, lease.fence, lease.session) not in held]
 
 
 def _settle(db: Database, reports: Sequence[tuple[Lease, Settlement]]) -> tuple[list[Verdict], bool]:

@@ -8,13 +8,15 @@ concurrent submit inserts the same key first, the insert fails, and the next try
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from windlass.call_limits import current_lock_wait, limited_lock_wait
 from windlass.clock import SystemClock, entropy
 from windlass.core.admission import check_placeholders, check_prerequisites, check_room, cycle, new_drafts, seal_for
 from windlass.core.graph import CYCLE_BUDGET, End, find_cycle
@@ -38,7 +40,7 @@ from windlass.core.times import Micros
 from windlass.core.unique import Matched
 from windlass.core.urgency import get_outside, lends_urgency, spread_urgency
 from windlass.core.waits import encode_wait
-from windlass.errors import NotAllowed, StaleLease, UnknownCron
+from windlass.errors import KeyBusy, NotAllowed, StaleLease, UnknownCron
 from windlass.stores.coordination import Entry
 from windlass.stores.protocol import Receipt
 from windlass.stores.sql.base import SqlBase
@@ -51,6 +53,8 @@ from windlass.stores.sql.rows import Counts, queue_from, stored, uuids
 from windlass.stores.sql.unique import UniqueTasks
 from windlass.stores.sql.urgency import StoredUrgency
 
+KEY_WAIT = 2.0
+"""How many seconds a submit waits for another transaction that submits the same key or an equal unique task."""
 CHUNK_BYTES = 8 * 1024 * 1024
 """The approximate size of the arguments that are written at a time."""
 
@@ -102,9 +106,12 @@ class SqlSubmit(SqlBase):
         drafts, notes = self._drafts(tasks), entry_rows(entries)
         if not drafts:
             return []
-        if conn is not None:
-            return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease, notes=notes)).receipts
-        return self._after(self.submit_drafts(drafts, lease, notes))
+        with naming_keys(drafts):
+            if conn is not None:
+                return self._db.join(conn, Submit(self._db, drafts, joined=True, lease=lease, notes=notes)).receipts
+            submitted = self.submit_drafts(drafts, lease, notes)
+        with limited_lock_wait(None):  # The batch is committed, so this must not look like a refusal.
+            return self._after(submitted)
 
     def submit_drafts(self, drafts: Sequence[Draft], lease: Lease | None, notes: Sequence[Values]) -> Submitted:
         """Write a checked batch in a transaction of its own. A database may override this with a faster path."""
@@ -164,10 +171,14 @@ class Submit:
 
     def __call__(self, tx: Transaction) -> Submitted:
         self._again, self._tried = self._tried, True
+        lock_wait = current_lock_wait()
+        if lock_wait is not None:
+            tx.execute("limit_waits", milliseconds=int(lock_wait * 1_000))
         prepared = tx.query("prepare", queues=sorted({one.new.queue for one in self._drafts}), now=self._db.now())
         opened = self._workflows(tx)
-        unique = UniqueTasks(self._db, tx, self._drafts)
-        unique.lock()
+        unique = UniqueTasks(self._db, tx, self._drafts, joined=self._joined)
+        with self._limited_waits(tx, any(one.lock is not None for one in self._drafts)):
+            unique.lock()
         stored = self._lock_stored(tx)
         known = self._known(tx)
         now, sees_commits, queues = self._prepared(prepared)
@@ -180,8 +191,10 @@ class Submit:
         ahead = self._check_prerequisites(tx, fresh, known, opened, now)
         self._check_room(tx, queues, fresh)
         lent = spread_urgency(drafts, now) if fresh else {}
-        initial = self._initial_states(fresh, known, opened, queues, now, lent)
-        written = self._write(tx, fresh, initial, sees_commits=sees_commits)
+        gated = self._waiting_for_seals(tx, fresh, known, opened)
+        initial = self._initial_states(fresh, known, opened, queues, now, lent, gated)
+        with self._limited_waits(tx, any(is_named(one.new) for one in fresh)):
+            written = self._write(tx, fresh, initial, sees_commits=sees_commits)
         written.counts.write(tx, now, new=True)
         self._fill_and_add_placeholders(tx, fresh, opened, ahead)
         if stored is not None:
@@ -193,6 +206,15 @@ class Submit:
         if matched.same:
             receipts = self._with_same(receipts, matched, unique.states)
         return Submitted(receipts, announced, written.counts.wake)
+
+    @contextmanager
+    def _limited_waits(self, tx: Transaction, may_wait: bool) -> Generator[None]:
+        """Limit how long the statements in this block wait for other transactions, which may be of callers."""
+        if may_wait:
+            tx.execute("limit_waits", milliseconds=int(KEY_WAIT * 1_000))
+        yield
+        if may_wait:
+            tx.execute("restore_waits")
 
     def _workflows(self, tx: Transaction) -> dict[UUID, Opened]:
         names = {(one.new.tenant, one.new.workflow) for one in self._drafts}
@@ -294,6 +316,25 @@ class Submit:
             check_placeholders(ahead, fresh, there)
         return {id: (workflow, now + limit) for id, (workflow, limit) in ahead.items()}
 
+    def _waiting_for_seals(
+        self,
+        tx: Transaction,
+        fresh: Sequence[Draft],
+        known: Mapping[TaskId, Known],
+        opened: Mapping[UUID, Opened],
+    ) -> set[TaskId]:
+        """Return the stored prerequisites that wait for the seal of their workflow.
+
+        None in a caller's transaction, in which they are not locked and may change.
+        """
+        if self._joined or all(one.sealed for one in opened.values()):
+            return set()
+        above = {id for one in fresh for id in one.prerequisites if id in known}
+        waiting = [one for one in map(known.__getitem__, sorted(above)) if one.state is State.WAITING]
+        edges = [(one.id, workflow_id(one.tenant, one.workflow)) for one in waiting if one.workflow is not None]
+        answers = [tx.query("open_among", part) for part in chunks(edges)]
+        return {TaskId(id) for answer in answers for id in uuids(self._db, answer.rows())}
+
     def _initial_states(
         self,
         fresh: Sequence[Draft],
@@ -302,6 +343,7 @@ class Submit:
         queues: Mapping[str, Queue],
         now: Micros,
         lent: Mapping[TaskId, Urgency],
+        gated: Collection[TaskId],
     ) -> Iterator[tuple[int, InitialState]]:
         """Yield the initial states with their positions, in id order.
 
@@ -317,7 +359,7 @@ class Submit:
         # In id order, so that two submits of the same keys wait for each other instead of deadlocking.
         for nth in sorted(range(len(fresh)), key=lambda nth: fresh[nth].id.int):
             one = fresh[nth]
-            seal = seal_for(one, batch, unsealed.__contains__) if unsealed else ()
+            seal = seal_for(one, batch, unsealed.__contains__, gated.__contains__) if unsealed else ()
             yield nth, initial_state(one, settings[one.new.queue], now, nth, ends, seal, lent.get(one.id))
 
     def _with_same(
@@ -458,6 +500,15 @@ class Fire:
         if not self._again or not self._drafts:
             return False
         return len(tx.query("peek_parents", [(one.id,) for one in self._drafts]).rows()) == len(self._drafts)
+
+
+@contextmanager
+def naming_keys(drafts: Sequence[Draft]) -> Generator[None]:
+    """Name the keys of a batch in the error for a key that is busy."""
+    try:
+        yield
+    except KeyBusy as busy:
+        raise KeyBusy([one.new.key for one in drafts if one.new.key is not None]) from busy
 
 
 def _portions(initial: Iterable[tuple[int, InitialState]]) -> Iterator[list[tuple[int, InitialState]]]:

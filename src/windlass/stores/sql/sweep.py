@@ -22,10 +22,12 @@ from windlass.stores.protocol import SESSIONS_SHOWN, Swept
 from windlass.stores.series import Resolution
 from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.bulk import finish_overdue
+from windlass.stores.sql.busy_workflows import BusyWorkflows
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.limit_settings import LIMITS, names_of
 from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.placeholders import fill_stored
 from windlass.stores.sql.rows import STATES, Counts, Moves, Row, uuids
 from windlass.stores.sql.series import fold_counts, roll_up
 from windlass.stores.sql.settle import end_in_chunk
@@ -58,13 +60,16 @@ class SqlSweep(SqlBase):
     def __init__(self, db: Database, retention: timedelta, series_kept: timedelta) -> None:
         super().__init__(db, retention, series_kept)
         self._pruned_to: tuple[Micros, UUID] = (0, _NOBODY)
+        self._busy_workflows = BusyWorkflows(db)
         self._edges_seen_to: tuple[UUID, UUID] = (_NOBODY, _NOBODY)
+        self._placeholders_seen_to = _NOBODY
         self._rolled_up: Micros | None = None
         self._lanes_seen_to: Values = ("", "", "")
 
     def sweep(self) -> Swept:
         db = self._db
         [(now,)] = db.read(lambda tx: tx.query("now", now=db.now()).rows())
+        self._fill_placeholders()
         done = Swept(
             lost_sessions=self._mark_lost_sessions(),
             requeued=self._requeue_lost(),
@@ -103,10 +108,15 @@ class SqlSweep(SqlBase):
     def _mark_lost_sessions(self) -> int:
         """Mark expired sessions as lost. Once this is committed, they can neither claim nor renew."""
         db = self._db
-        lost = db.transact(lambda tx: tx.query("lost_sessions", now=db.lease_now(), boot=db.boot()).rows())
+
+        def work(tx: Transaction) -> int:
+            tx.execute("rewind_sessions", now=db.lease_now())
+            return len(tx.query("lost_sessions", now=db.lease_now(), boot=db.boot()).rows())
+
+        lost = db.transact(work)
         if lost:
             db.transact(lambda tx: tx.execute("forget_sessions", now=db.lease_now(), age=_FORGET_SESSIONS_AFTER))
-        return len(lost)
+        return lost
 
     def _requeue_lost(self) -> int:
         found = self._db.read(lambda tx: tx.query("lost_leases", limit=CHUNK).rows())
@@ -139,6 +149,15 @@ class SqlSweep(SqlBase):
         self._db.notify(wake | resolve(self._db, ended))
         return moved
 
+    def _fill_placeholders(self) -> None:
+        """Fill placeholders whose tasks were submitted by a transaction that did not know of them."""
+        db, after = self._db, self._placeholders_seen_to
+        seen = db.read(lambda tx: tx.query("stored_placeholders", id=after, limit=CHUNK).rows())
+        self._placeholders_seen_to = _NOBODY if len(seen) < CHUNK else db.uuid(seen[-1][0])
+        found = [(db.uuid(id), db.uuid(workflow)) for id, workflow, is_stored in seen if is_stored]
+        if found:
+            db.transact(lambda tx: fill_stored(db, tx, found))
+
     def _end_placeholders(self, now: Micros) -> int:
         def work(tx: Transaction) -> list[UUID]:
             late = uuids(self._db, tx.query("late_placeholders", now=now, limit=CHUNK).rows())
@@ -167,6 +186,9 @@ class SqlSweep(SqlBase):
             for _, parent, resolved, _, finished, noted, joining in seen
             if not resolved and not noted and not joining and finished is not None and finished < now - _LATE
         }
+        if unresolved:  # The next sweep fills those that are also forward references.
+            batch = [(id,) for id in sorted(unresolved)]
+            unresolved -= set(uuids(self._db, self._db.read(lambda tx: tx.query("open_placeholders", batch).rows())))
         if not unresolved:
             return 0
         announced = self._db.transact(lambda tx: _announce(self._db, tx, unresolved))
@@ -187,7 +209,7 @@ class SqlSweep(SqlBase):
         gone: list[UUID] = []
         for id, _, tenant, workflow in old:
             if workflow is not None and (tenant, workflow) not in busy:
-                busy[tenant, workflow] = self._is_busy(tenant, workflow)
+                busy[tenant, workflow] = self._busy_workflows.is_busy(tenant, workflow, now)
             if workflow is None or not busy[tenant, workflow]:
                 gone.append(id)
         if gone:
@@ -202,9 +224,6 @@ class SqlSweep(SqlBase):
             return [(self._db.uuid(id), when, tenant, workflow) for id, when, tenant, workflow in rows]
 
         return work
-
-    def _is_busy(self, tenant: str, workflow: str) -> bool:
-        return bool(self._db.read(lambda tx: tx.query("workflow_is_busy", tenant=tenant, workflow=workflow).rows()))
 
     def _forget_audit(self, now: Micros) -> None:
         """Remove old audit entries. The first entry is about the oldest and shows whether there are any."""

@@ -10,7 +10,7 @@ from uuid import UUID
 from windlass.core.ids import workflow_id
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
-from windlass.core.task_update import retried_fields
+from windlass.core.task_update import restored_fields, retried_fields
 from windlass.core.times import Micros
 from windlass.stores.sql.database import Database, Transaction
 from windlass.stores.sql.graph import EdgesMoved
@@ -60,16 +60,20 @@ def announce_cancelled(db: Database, tx: Transaction, ids: Collection[UUID]) -> 
     return uuids(db, tx.query("announce", ended).rows()) if ended else []
 
 
-def retry_some(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stages | None = None) -> Done:
+def retry_some(
+    db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stages | None = None, *, restore: bool = False
+) -> Done:
     """Retry those of these tasks that ended badly. Each waits again for prerequisites that are unfinished or retried.
 
-    With `stages`, the tasks are part of a bulk operation, and prerequisites that it retries in other transactions count
-    too. First the rows of `ended`, then the tasks and their prerequisites are locked, each in one statement and in id
-    order, because `resolve` locks in this order.
+    With `restore`, they go back to where they were.
+    Tasks of an unsealed workflow also wait for its seal. With `stages`, the tasks are part of a bulk operation, and
+    prerequisites that it retries in other transactions count too. First the workflows, then the rows of `ended`, then
+    the tasks and their prerequisites are locked, each in one statement and in id order, because `resolve` locks in this
+    order.
     """
     asked = tx.query("now", now=db.now())
     resolved = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
-    _check_cycles_again(tx, ids)
+    unsealed = _lock_workflows(db, tx, ids)
     [(now,)] = asked.rows()
     all_ids = {*ids, *(above for _, above in _edges(db, resolved.rows()))}
     batch = [(id,) for id in sorted(all_ids)]
@@ -91,10 +95,12 @@ def retry_some(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     awaited = coming | again | {row.id for row in rows.values() if not row.state.final}
     mine = {row.id for row in back}
     reopened = [(child, above) for child, above in edges if child in mine and above in awaited]
-    more = Counter(child for child, _ in reopened)
+    more = Counter[UUID](child for child, _ in reopened)
+    more.update(_wait_for_seals(db, tx, mine, unsealed))
     moves = Moves()
     for row in back:
-        moves.move(row, **retried_fields(row, row.waiting + more[row.id], now))
+        fields = restored_fields if restore else retried_fields
+        moves.move(row, **fields(row, row.waiting + more[row.id], now))
     tx.execute("reopen_edges", sorted(reopened))
     # Dependents whose edges were not resolved yet wait for the new end instead.
     tx.execute("close_ended", [(above,) for above in sorted(noted & coming)])
@@ -105,14 +111,30 @@ def retry_some(db: Database, tx: Transaction, ids: Sequence[UUID], stages: Stage
     return Done(back, moves.counts.wake, announced)
 
 
-def _check_cycles_again(tx: Transaction, ids: Sequence[UUID]) -> None:
-    """Make the sweep search for cycles again in the workflows of tasks that failed because of one.
+def _lock_workflows(db: Database, tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, UUID]:
+    """Lock the workflows of tasks, and return the unsealed ones by task.
 
-    Workflows are locked before tasks, as in a submit.
+    The sweep searches for cycles again in the workflows of tasks that failed because of one. Workflows are locked
+    before tasks, as in a submit, so that none is sealed meanwhile.
     """
-    found = tx.query("failed_by_cycle", [(id,) for id in sorted(ids)]).rows()
-    workflows = {workflow_id(tenant, name) for tenant, name in found}
-    tx.execute("check_later", [(id, True) for id in sorted(workflows)])
+    found = tx.query("workflows_of", [(id,) for id in sorted(ids)]).rows()
+    workflow_of = {db.uuid(id): workflow_id(tenant, name) for id, tenant, name, _ in found}
+    again = {workflow_id(tenant, name) for _, tenant, name, is_cycle in found if is_cycle}
+    if not workflow_of:
+        return {}
+    batch = [(id,) for id in sorted(set(workflow_of.values()))]
+    locked = tx.query("lock_workflows" if again else "hold_workflows", batch).rows()
+    tx.execute("check_later", [(id, True) for id in sorted(again)])
+    unsealed = {db.uuid(id) for id, sealed, _ in locked if not sealed}
+    return {id: workflow for id, workflow in workflow_of.items() if workflow in unsealed}
+
+
+def _wait_for_seals(
+    db: Database, tx: Transaction, tasks: Collection[TaskId], unsealed: Mapping[UUID, UUID]
+) -> list[UUID]:
+    """Make tasks of unsealed workflows wait for the seal: the prerequisites that waited for it may be gone."""
+    edges = sorted((id, unsealed[id]) for id in tasks if id in unsealed)
+    return uuids(db, tx.query("wait_for_seal", edges).rows()) if edges else []
 
 
 def _edges(db: Database, lines: Sequence[tuple[object, ...]]) -> list[tuple[TaskId, TaskId]]:

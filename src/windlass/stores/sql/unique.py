@@ -2,30 +2,31 @@
 
 A submit inserts or locks the rows of `unique_lock` first, in id order, and then their tasks. So of concurrent submits
 of equal tasks one creates a task, and the others wait for its transaction and find it. A task that is found stays as it
-is until this transaction ends: it is not claimed before the caller's own rows are committed.
+is until this transaction ends: it is not claimed before the caller's own rows are committed. One that has started is
+not locked, because its end must not wait for a caller's transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from uuid import UUID
 
-from windlass.core.lifecycle import State
+from windlass.core.lifecycle import QUEUED, State
 from windlass.core.ordering import Queue
 from windlass.core.submission import Draft
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
 from windlass.core.unique import NOTHING, Holder, Matched, match, put_off, until
 from windlass.stores.sql.database import Dialect, Transaction
-from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.locks import known_from, lock_tasks
 from windlass.stores.sql.rows import Moves, Row, first_due_of, task_from
 
 
 class UniqueTasks:
     """The unique tasks of one submit."""
 
-    def __init__(self, db: Dialect, tx: Transaction, drafts: Sequence[Draft]) -> None:
-        self._db, self._tx = db, tx
+    def __init__(self, db: Dialect, tx: Transaction, drafts: Sequence[Draft], *, joined: bool) -> None:
+        self._db, self._tx, self._joined = db, tx, joined
         self._drafts = [one for one in drafts if one.lock is not None]
         self._rows: dict[TaskId, Row] = {}
         self._holders: dict[UUID, Holder] = {}
@@ -33,7 +34,7 @@ class UniqueTasks:
         """The states of the stored tasks that stand for tasks of the batch."""
 
     def lock(self) -> None:
-        """Lock the rows of all groups, and the tasks that hold them."""
+        """Lock the rows of all groups, and the queued tasks that hold them."""
         if not self._drafts:
             return
         first = {one.lock: one for one in reversed(self._drafts) if one.lock is not None}
@@ -42,11 +43,29 @@ class UniqueTasks:
         held = {self._db.uuid(lock): (TaskId(self._db.uuid(task)), until) for lock, task, until in lines}
         own = {one.id for one in self._drafts}
         tasks = {task for task, _ in held.values() if task not in own}
-        self._rows = {row.id: row for row in lock_tasks(self._db, self._tx, tasks)} if tasks else {}
-        self._holders = {
-            lock: Holder(task, until, self._rows[task].state if task in self._rows else None)
-            for lock, (task, until) in held.items()
-        }
+        states = self._lock_queued(tasks) if tasks else {}
+        self._holders = {lock: Holder(task, until, states.get(task)) for lock, (task, until) in held.items()}
+
+    def _lock_queued(self, tasks: Collection[TaskId]) -> dict[TaskId, State]:
+        """Lock the queued ones of these tasks. Return the states of all that are stored."""
+        while True:
+            lines = self._tx.query("peek_parents", [(id,) for id in sorted(tasks)]).rows()
+            states = {one.id: one.state for one in known_from(self._db, lines)}
+            queued = [id for id, state in states.items() if state in QUEUED]
+            if not queued:
+                return states
+            if self._joined:
+                self._tx.execute("mark_savepoint")
+            rows = lock_tasks(self._db, self._tx, queued)
+            # One that was claimed just now is unlocked again, so that its end does not wait for the caller.
+            again = self._joined and any(row.state not in QUEUED for row in rows)
+            if again:
+                self._tx.execute("undo_to_savepoint")
+            if self._joined:
+                self._tx.execute("release_savepoint")
+            if not again:
+                self._rows = {row.id: row for row in rows}
+                return {**states, **{row.id: row.state for row in rows}}
 
     def match(self, known: Container[TaskId], now: Micros) -> Matched:
         """Compare the tasks with those that hold their locks."""

@@ -19,7 +19,9 @@ from windlass.stores.protocol import Receipt, check_limit
 from windlass.stores.sql.audited_change import AuditedChange
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import resolve
+from windlass.stores.sql.placeholders import ends_of
 from windlass.stores.sql.rows import uuids
+from windlass.stores.sql.step_windows import START, find_end, make_window
 from windlass.stores.sql.submit import SqlSubmit, Submit, Submitted
 from windlass.stores.workflow_reads import (
     SCANNED,
@@ -37,8 +39,6 @@ from windlass.stores.workflow_reads import (
 )
 
 _STATES = {state.value: state for state in State}
-_FIRST, _LAST = TaskId(UUID(int=0)), TaskId(UUID(int=2**128 - 1))
-_START, _END = StepCursor(-1, _FIRST), StepCursor(FOREVER, _LAST)
 
 
 class SqlWorkflows(SqlSubmit):
@@ -83,13 +83,15 @@ class SqlWorkflows(SqlSubmit):
         def work(tx: Transaction) -> list[UUID]:
             known = tx.query("lock_workflows", [(id,)]).rows()
             open_ends = uuids(db, tx.query("workflow_placeholders", workflow=id).rows())
-            check_seal(workflow, tenant, len(open_ends), opened=bool(known), missing=missing)
+            ends = ends_of(db, tx, id, open_ends)
+            missing_tasks = sum(end is End.MISSING for end in ends.values())
+            check_seal(workflow, tenant, missing_tasks, opened=bool(known), missing=missing)
             tx.execute("seal_workflow", id=id)
             _, was_sealed, _ = known[0]
-            act.note(tx, open_ends or not was_sealed)
+            act.note(tx, missing_tasks or not was_sealed)
             tx.execute("fill_placeholders", [(end,) for end in open_ends])
-            ends = [(id, End.SEALED.value), *((end, End.MISSING.value) for end in open_ends)]
-            return uuids(db, tx.query("announce", sorted(ends)).rows())
+            ended = [(above, end.value) for above, end in ends.items() if end is not None]
+            return uuids(db, tx.query("announce", sorted([(id, End.SEALED.value), *ended])).rows())
 
         db.notify(resolve(db, db.transact(work)))
 
@@ -131,15 +133,15 @@ class SqlWorkflows(SqlSubmit):
     ) -> StepPage:
         check_limit(limit)
         db = self._db
-        limit, start = min(limit, SCANNED), after or _START
+        limit, start = min(limit, SCANNED), after or START
         wanted = sorted(state.value for state in states) or None
 
         def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
-            end = None if wanted is None else _end(db, tx, workflow, tenant, start, SCANNED)
+            end = None if wanted is None else find_end(db, tx, workflow, tenant, start, SCANNED)
             rows = tx.query(
                 "step_list",
                 None,
-                **_window(workflow, tenant, start, end),
+                **make_window(workflow, tenant, start, end),
                 states=wanted,
                 limit=limit + 1,
             ).rows()
@@ -158,9 +160,9 @@ class SqlWorkflows(SqlSubmit):
         db = self._db
 
         def work(tx: Transaction) -> tuple[list[Values], StepCursor | None]:
-            start = after or _START
-            end = _end(db, tx, workflow, tenant, start, min(limit, SCANNED))
-            return list(tx.query("step_groups", None, **_window(workflow, tenant, start, end)).rows()), end
+            start = after or START
+            end = find_end(db, tx, workflow, tenant, start, min(limit, SCANNED))
+            return list(tx.query("step_groups", None, **make_window(workflow, tenant, start, end)).rows()), end
 
         rows, end = db.read(work)
         return GroupPage(sorted(map(_group, rows), key=lambda group: (group.queue, group.handler, group.state)), end)
@@ -170,7 +172,7 @@ class SqlWorkflows(SqlSubmit):
     ) -> EdgePage:
         check_limit(limit)
         db = self._db
-        limit, start = min(limit, SCANNED), after or EdgeCursor(-1, _FIRST, None)
+        limit, start = min(limit, SCANNED), after or EdgeCursor(START.submitted, START.id, None)
         rows = db.read(
             lambda tx: tx.query(
                 "step_edges",
@@ -210,33 +212,6 @@ def _submits(db: Database, start: WorkflowCursor, number: int) -> list[Values]:
             lambda tx: tx.query("workflow_list", submitted=at, workflow=workflow, tenant=tenant, limit=number).rows()
         )
     )
-
-
-def _end(
-    db: Database, tx: Transaction, workflow: str, tenant: str, start: StepCursor, number: int
-) -> StepCursor | None:
-    """Return the last of the next `number` steps if more follow, else None."""
-    rows = tx.query(
-        "step_scanned",
-        workflow=workflow,
-        tenant=tenant,
-        submitted=start.submitted,
-        id=start.id,
-        skip=number - 1,
-    ).rows()
-    return StepCursor(rows[0][0], TaskId(db.uuid(rows[0][1]))) if len(rows) > 1 else None
-
-
-def _window(workflow: str, tenant: str, start: StepCursor, end: StepCursor | None) -> dict[str, object]:
-    last = end or _END
-    return {
-        "workflow": workflow,
-        "tenant": tenant,
-        "submitted": start.submitted,
-        "id": start.id,
-        "end": last.submitted,
-        "end_id": last.id,
-    }
 
 
 def _step(db: Database, values: Values) -> Step:

@@ -54,6 +54,9 @@ class SQLiteAdmin:
             facts=self._facts(),
         )
 
+    def rights(self) -> None:
+        return None
+
     def clock(self) -> int:
         return SystemClock().now()
 

@@ -1,12 +1,11 @@
 """SQLite through apsw: one connection per thread, one writer at a time.
 
 Writers wait for a lock file before they begin, because the kernel wakes them up in turn, while SQLite's busy handler
-polls. With WAL and `synchronous=FULL`, committed data survive a power failure.
+polls (`lock_file`). With WAL and `synchronous=FULL`, committed data survive a power failure.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from weakref import WeakSet
 import apsw
 import msgspec
 
-from windlass.call_limits import check_canceled, is_canceled, too_long
+from windlass.call_limits import check_canceled, current_patience, is_canceled, too_long
 from windlass.clock import BootClock, Clock, SystemClock, boot_id, monotonic
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StoreError, StoreUnavailable, UnstorableValue
@@ -29,6 +28,7 @@ from windlass.stores.migrate import pending
 from windlass.stores.sql.database import Query, Transaction, Values
 from windlass.stores.sql.lanes import lane_of
 from windlass.stores.sqlite.fork import FORKS
+from windlass.stores.sqlite.lock_file import LockFile, locked_message
 from windlass.stores.sqlite.wakeup import Wakeup
 from windlass.stores.statements import Statement, load
 
@@ -69,9 +69,7 @@ class Connection:
         self.busy = True
         self._path = path
         self._statements = statements
-        self._lock_file = -1
-        self._lock_files: list[int] = []
-        """The lock file, in a list: two threads may close the connection at the same time, and one pops it."""
+        self._lock_file: LockFile | None = None
         self._connection: Any = None  # its stubs are partly unknown
         FORKS.watch(self)
         # A file that was removed is not created again: losing its data must not go unnoticed.
@@ -81,17 +79,18 @@ class Connection:
         self._connection = apsw.Connection(path, flags=flags, statementcachesize=200)
         if self._connection.readonly("main"):  # SQLite would report this only at the first write.
             raise StoreUnavailable(f"{path} cannot be written: it is read-only")
-        self._lock_file = _open_lock_file(path)
-        self._lock_files.append(self._lock_file)
+        self._lock_file = LockFile(path)
         self._file = _identity(path)
         self._read_limit = ReadLimit()
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         self._connection.create_scalar_function("lane", lane_of, 1, deterministic=True)
         # The limit does not refer to this object, or a connection would outlive its thread.
         self._connection.set_progress_handler(self._read_limit.is_over, STEPS)
-        with self._queued():
-            for pragma in ("journal_mode = wal", "synchronous = full", "temp_store = memory", "cache_size = -65536"):
-                self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        if self._connection.pragma("journal_mode") != "wal":
+            with self._queued():
+                self._connection.pragma("journal_mode", "wal")
+        for pragma in ("synchronous = full", "temp_store = memory", "cache_size = -65536"):
+            self._connection.execute(f"PRAGMA {pragma}").fetchall()
         self.busy = False
 
     def __del__(self) -> None:
@@ -155,15 +154,13 @@ class Connection:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._close_lock_file()
-
-    def _close_lock_file(self) -> None:
-        with suppress(IndexError):  # It is already closed. `pop` is atomic.
-            os.close(self._lock_files.pop())
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def abandon(self, *, close: bool) -> None:
         """In a forked child, close the connection without touching the file, whose locks belong to the parent."""
-        self._close_lock_file()
+        if self._lock_file is not None:
+            self._lock_file.abandon()
         if close and self._connection is not None:
             self._connection.file_control("main", apsw.SQLITE_FCNTL_NULL_IO, 0)
             self._connection.close()
@@ -178,11 +175,14 @@ class Connection:
 
     @contextmanager
     def _queued(self) -> Generator[None]:
-        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        assert self._lock_file is not None
+        patience = current_patience() or BUSY_TIMEOUT_MS / 1_000
+        if not self._lock_file.lock(patience):
+            raise StoreUnavailable(locked_message(self._path, patience))
         try:
             yield
         finally:
-            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+            self._lock_file.unlock()
 
 
 class SQLiteDatabase:
@@ -287,9 +287,12 @@ def _errors(path: str) -> Generator[None]:
         check_canceled()
         raise too_long(READ_SECONDS) from error
     except apsw.BusyError as error:
-        raise StoreUnavailable(f"{path} is locked by another program: {error}") from error
+        raise StoreUnavailable(locked_message(path, BUSY_TIMEOUT_MS / 1_000)) from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, OSError) as error:
         raise StoreUnavailable(f"{path} cannot be written: {error}") from error
+    except apsw.IOError as error:  # On a full disk too, when SQLite cannot create or extend its own files.
+        message = f"{path} cannot be written: {error}. Check the disk and its free space."
+        raise StoreUnavailable(message) from error
     except OverflowError as error:
         raise UnstorableValue(f"{path}: {error}") from error
     except apsw.Error as error:
@@ -300,16 +303,6 @@ def create_private(path: str) -> None:
     """Create a file that only this user can read and write, unless there is one. SQLite gives its log the same mode."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _open_lock_file(path: str) -> int:
-    """Open the lock file of a database. A new one gets the mode of the database, whatever the umask is."""
-    lock = f"{path}-lock"
-    with suppress(FileExistsError):
-        created = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.fchmod(created, os.stat(path).st_mode & 0o666)  # noqa: PTH116 - as below
-        return created
-    return os.open(lock, os.O_RDWR | os.O_CLOEXEC)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

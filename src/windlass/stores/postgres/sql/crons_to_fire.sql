@@ -7,4 +7,4 @@ UNION ALL
 SELECT name, handler, schedule, timezone, misfire, args, queue, tenant, priority, starts, ends,
        fired, paused, paused_by, paused_why, at_run_time, version, due
   FROM windlass.cron
- WHERE due <= :at AND at_run_time AND NOT paused AND handler = ANY (:handlers::text[]);
+ WHERE due <= (SELECT windlass.clock(:now)) AND at_run_time AND NOT paused AND handler = ANY (:handlers::text[]);

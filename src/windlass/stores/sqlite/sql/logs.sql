@@ -1,2 +1,5 @@
--- logs: return the output of the newest finished attempts of a task.
-SELECT * FROM (SELECT fence, text FROM log WHERE task = :task ORDER BY fence DESC LIMIT :limit) AS newest ORDER BY fence;
+-- logs: return the output of the newest attempts of a task, and whether they still run.
+SELECT fence, text,
+       EXISTS (SELECT 1 FROM leased WHERE leased.id = :task AND leased.fence = newest.fence) AS running
+  FROM (SELECT fence, text FROM log WHERE task = :task ORDER BY fence DESC LIMIT :limit) AS newest
+ ORDER BY fence;

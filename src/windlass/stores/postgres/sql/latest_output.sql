@@ -1,0 +1,6 @@
+-- latest_output: return the output of the newest attempt of each task, and whether it still runs.
+-- batch: id uuid
+SELECT i.id, newest.fence, newest.text,
+       EXISTS (SELECT FROM windlass.leased WHERE leased.id = i.id AND leased.fence = newest.fence) AS running
+  FROM unnest(:id::uuid[]) AS i (id)
+ CROSS JOIN LATERAL (SELECT fence, text FROM windlass.log WHERE task = i.id ORDER BY fence DESC LIMIT 1) AS newest;

@@ -1,0 +1,2 @@
+-- restore_waits: nothing to do, because there is one writer at a time.
+SELECT 1;
