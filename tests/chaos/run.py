@@ -30,9 +30,10 @@ RECOVERY_SECONDS = 90.0
 """After the faults, how long nothing may happen before what has not ended counts as stuck."""
 BOUNDS = {"recovery": 6.0, "notice": 15.0, "clock": 0.1, "call": 90.0}
 """Wider than the promises, because a machine with few cores starts nodes and databases during the measurements."""
-MAX_CALLS_PER_STORM = 2 * STORM
-"""How often a service that is down may be called. Each task of a storm may have called it once before the breaker is
-open everywhere, and some twice; without a breaker, each would call it four times and more."""
+MAX_CALLS_PER_STORM = STORM
+"""How often a service that is down may be called. About ten failures on each of three nodes open the breaker; if nodes
+waited for the next exchange with the store, each task of a storm would call it twice, and without a breaker four times
+and more."""
 
 
 class Verdict(Struct, kw_only=True):

@@ -180,6 +180,44 @@ def test_a_write_that_lost_a_race_loses_no_count() -> None:
     assert cluster.breaker.errors == 7
 
 
+def test_a_node_stops_claiming_as_soon_as_its_own_failures_would_open_it() -> None:
+    cluster = Cluster()
+    cluster.step()
+
+    cluster.end(DEFAULTS.row - 1, RAISED)
+    before = cluster.nodes[0].shut
+    cluster.end(1, RAISED)
+
+    assert (before, cluster.nodes[0].shut) == ((), ("bank",)), "not a second later"
+    assert cluster.nodes[1].shut == ()
+    assert cluster.nodes[0].begin_probes() == {}
+
+
+def test_a_node_claims_nothing_while_its_write_is_put_off() -> None:
+    cluster = Cluster()
+    cluster.end(DEFAULTS.row, RAISED, node=0)
+    cluster.end(3, RAISED, node=1)
+
+    cluster.store.before_write = lambda: cluster.look_and_step(1)
+    cluster.step(0)
+
+    assert cluster.breaker.state is BreakerState.CLOSED, "only the other node's attempts were written"
+    assert cluster.nodes[0].shut == ("bank",)
+
+
+def test_a_breaker_held_closed_by_an_operator_is_not_shut_by_a_node() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.end(1, RAISED)
+    cluster.step()
+    author = Author("ops", "we know")
+    breakers.hold(Access(cluster.store, clock=cluster.clock), "bank", BreakerState.CLOSED, author=author)
+    cluster.step()
+
+    cluster.end(3 * DEFAULTS.row, RAISED)
+
+    assert cluster.nodes[0].shut == ()
+
+
 def test_an_open_breaker_waits_and_then_lets_a_few_probes_through() -> None:
     cluster = Cluster()
     cluster.fail_open()

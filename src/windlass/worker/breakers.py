@@ -1,15 +1,16 @@
 """The circuit breakers as one node sees them: which downstreams are shut, and which of its probes are under way.
 
 The store has one document per downstream. Once a second, every node adds its attempts to it, unless another node has
-written in between; then it does so a second later. Successes are only counted here until an attempt fails: a healthy
-downstream costs no writes.
+written in between; then it does so a second later. Until then, a node whose own attempts would open the breaker claims
+nothing for the downstream. Successes are only counted here until an attempt fails: a healthy downstream costs no
+writes.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -52,6 +53,8 @@ class Breakers:
         self._node = node
         self._lock = threading.Lock()
         self._now: Micros = 0
+        self._stored: dict[str, Breaker] = {}
+        """What the store had at the last step."""
         self._ended: dict[str, deque[_Ended]] = {}
         self._allowed: dict[str, int] = {}
         self._probes: dict[Lease, str] = {}
@@ -96,6 +99,15 @@ class Breakers:
                 ended.attempts, ended.errors = ended.attempts + 1, ended.errors + failed
             if failed and isinstance(outcome, Raised | Crashed):
                 ended.error = outcome.error.kind
+                self._shut_if_open(name, batches)
+
+    def _shut_if_open(self, name: str, batches: Iterable[_Ended]) -> None:
+        """Stop claiming for a downstream whose breaker these attempts would open. The next step decides for all."""
+        if name in self.shut:
+            return
+        breaker = _add(self._stored.get(name, Breaker()), batches, self._now, by="")
+        if breaker.state is BreakerState.OPEN:
+            self.shut = (*self.shut, name)
 
     def step(self, look: Look, me: str, *, want: int) -> None:
         """Update the breakers, and take up to `want` probes for each half-open one."""
@@ -105,7 +117,14 @@ class Breakers:
         for name in sorted({*stored, *self._ended}):
             before, version = stored.get(name, (Breaker(), 0))
             stored[name] = self._update(name, before, version, look.now, me, alive | {me}, want), version
-        self.shut = tuple(name for name, (breaker, _) in stored.items() if breaker.state is not BreakerState.CLOSED)
+        with self._lock:
+            self._stored = {name: breaker for name, (breaker, _) in stored.items()}
+            self.shut = tuple(name for name, each in self._stored.items() if each.state is not BreakerState.CLOSED)
+            for (
+                name,
+                batches,
+            ) in self._ended.items():  # What ended during this step, or what another node's write put off.
+                self._shut_if_open(name, batches)
         self.is_known = True
 
     def _update(
@@ -114,17 +133,7 @@ class Breakers:
         """Add this node's attempts to a breaker, write it if it changed, and return it."""
         ended, unused = self._take_ended(name, now, quiet=before.state is BreakerState.CLOSED and not before.errors)
         breaker = rules.return_probes(rules.drop_dead_probes(rules.advance(before, now), alive), me, unused)
-        for batch in ended:
-            breaker = rules.record(
-                breaker,
-                batch.at or now,
-                attempts=batch.attempts,
-                errors=batch.errors,
-                probes=batch.probes,
-                probe_errors=batch.probe_errors,
-                by=me,
-                error=batch.error,
-            )
+        breaker = _add(breaker, ended, now, by=me)
         breaker, got = rules.take_probes(breaker, now, me, want)
         if breaker == before:
             self._allow(name, got)  # Unused probes were returned and taken again.
@@ -169,3 +178,19 @@ class Breakers:
         action = {BreakerState.OPEN: "opened", BreakerState.HALF_OPEN: "probes", BreakerState.CLOSED: "closed"}
         text = rules.sentence(name, after, now)[:MAX_TEXT]
         return [Entry(subject=f"breaker/{name}", action=action[after.state], text=text, by=self._node)]
+
+
+def _add(breaker: Breaker, ended: Iterable[_Ended], now: Micros, *, by: str) -> Breaker:
+    """Return the breaker after these attempts."""
+    for batch in ended:
+        breaker = rules.record(
+            breaker,
+            batch.at or now,
+            attempts=batch.attempts,
+            errors=batch.errors,
+            probes=batch.probes,
+            probe_errors=batch.probe_errors,
+            by=by,
+            error=batch.error,
+        )
+    return breaker
