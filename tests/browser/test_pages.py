@@ -81,6 +81,31 @@ def test_a_page_follows_the_store_without_a_reload(site: Site, visit: Visit) -> 
     assert visitor.take_problems("live") == []
 
 
+def test_nothing_moves_while_a_button_is_held_down(sqlite_site: Site, visit: Visit) -> None:
+    """A click ends on what it began on, whatever arrives in between."""
+    visitor = visit(sqlite_site)
+    page = visitor.page
+    visitor.open("queues")
+    row, above = page.locator('tr[data-id="queue-fair"]'), page.locator("#above")
+    page.evaluate("document.querySelector('main').insertAdjacentHTML('afterbegin', '<div id=above></div>')")
+    row.locator("summary").hover()
+
+    page.mouse.down()
+    page.evaluate(
+        """async () => {
+          const live = await import(document.querySelector("script[type=module]").src.replace("main.js", "live.js"));
+          live.swap({ above: "<p>first</p>" });
+          live.swap({ above: "<p>second</p>".repeat(20) });
+        }"""
+    )
+    assert above.inner_html() == ""
+    page.mouse.up()
+
+    above.get_by_text("second").nth(19).wait_for(timeout=PATIENCE)
+    assert row.locator("details").first.evaluate("it => it.open"), "it was clicked"
+    assert visitor.take_problems("held") == []
+
+
 def test_every_page_and_its_forms_work_without_javascript(sqlite_site: Site, visit: Visit) -> None:
     visitor = visit(sqlite_site, javascript=False)
 

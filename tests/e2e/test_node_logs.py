@@ -123,6 +123,7 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Under nohup, which a node obeys, it would be ignored.
             os.chdir(folder)
             os.execve(WORKER[0], WORKER, environment(folder))
         os.set_blocking(self.master, False)

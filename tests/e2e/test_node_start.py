@@ -88,9 +88,9 @@ def test_a_node_serves_the_store_that_its_app_names(serve: Callable[..., NodePro
     own = f"sqlite:///{tmp_path / 'own.db'}"
     node = serve(f"import windlass\napp = windlass.App({own!r})\n", url="")
 
-    node.await_workers()
+    [started] = node.await_event("NodeStarted")
 
-    assert f"on {own} (odd_app:app)" in node.log
+    assert started["store"] == f"{own} (odd_app:app)"
     assert (tmp_path / "own.db").exists()
 
 

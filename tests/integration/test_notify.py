@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg_pool import ConnectionPool
 
 from tests.integration import members
 from tests.integration.checks import opened
@@ -14,6 +17,7 @@ from tests.integration.threads import InThread
 from tests.support.builders import SECOND, a_task, claim_all, submit, submit_one
 from tests.support.processes import ProcessGroup, until
 from windlass.clock import monotonic
+from windlass.errors import StoreError
 from windlass.stores.postgres import PostgresStore, notify
 from windlass.stores.postgres.notify import QUIET
 
@@ -204,3 +208,21 @@ def test_a_wake_up_that_cannot_be_sent_is_only_logged(
 
     assert "could not send a wake-up" in caplog.text
     assert len(claim_all(store, queues=["never-rung-before"])) == 1
+
+
+def test_a_store_that_is_closed_while_a_thread_connects_keeps_no_connection(
+    shared_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = PostgresStore(shared_url)
+    make = ConnectionPool.__init__
+
+    def close_first(*args: Any, **options: Any) -> None:
+        late.close()  # As another thread would at this moment.
+        make(*args, **options)
+
+    monkeypatch.setattr(ConnectionPool, "__init__", close_first)
+    with pytest.raises(StoreError, match="closed"):
+        late.wait_for_work(["default"], LONG)
+
+    assert late._db._lines().pool.closed
+    assert "windlass-listen" not in {thread.name for thread in threading.enumerate()}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.unit.values import OOPS, a_stored_task, an_id
 from windlass.config import PoolSettings
+from windlass.core.breaker import DEFAULTS
 from windlass.core.lifecycle import State
 from windlass.core.manifest import HandlerInfo
 from windlass.core.settlement import (
@@ -125,8 +126,10 @@ class Recorder:
         return found
 
 
-def a_dispatcher(pools: Sequence[PoolSettings], recorder: Recorder, events: Events) -> Dispatcher:
-    breakers = Breakers(MemoryStore(), events, "node")
+def a_dispatcher(
+    pools: Sequence[PoolSettings], recorder: Recorder, events: Events, breakers: Breakers | None = None
+) -> Dispatcher:
+    breakers = breakers or Breakers(MemoryStore(), events, "node")
     return Dispatcher(pools, recorder, recorder, breakers, recorder, recorder, events)
 
 
@@ -137,7 +140,9 @@ class FakeNode:
         self.recorder = Recorder()
         self.moves: list[str] = []
         self.events = Events(lambda event: self.moves.append(getattr(event, "after", "")))
-        self.dispatcher = a_dispatcher([PoolSettings(**{"size": 1, **settings})], self.recorder, self.events)
+        self.breakers = Breakers(MemoryStore(), self.events, "node")
+        pools = [PoolSettings(**{"size": 1, **settings})]
+        self.dispatcher = a_dispatcher(pools, self.recorder, self.events, self.breakers)
         self.dispatcher.has_parent = True
         [self.pool] = self.dispatcher.pools.values()
         self.pool.use_handlers(handlers)
@@ -276,6 +281,41 @@ def test_a_task_that_may_have_crashed_a_worker_runs_alone() -> None:
     [(_, [first]), *_] = node.recorder.runs
     assert first.slots == 4
     assert [given.claim.id.int for given in node.worker.started] == [1]
+
+
+def test_an_open_breaker_releases_what_waits_for_its_downstream() -> None:
+    node = FakeNode()
+    numbers = range(1, DEFAULTS.row + 11)
+    node.give(*numbers, rules=Rules(downstream="bank"))
+
+    for ticket in numbers[: DEFAULTS.row]:
+        node.done(ticket, error=OOPS)
+
+    released = {number for number, outcome in node.recorder.settled.items() if outcome == Released()}
+    assert released == {*numbers[DEFAULTS.row + 1 :]}
+    assert [one.claim.id.int for one in node.worker.started] == [DEFAULTS.row + 1], "it began when the last one ended"
+
+
+def test_a_breaker_that_another_node_has_opened_releases_what_waits_at_the_next_tick() -> None:
+    node = FakeNode()
+    node.give(1, 2, 3, rules=Rules(downstream="bank"))
+
+    node.breakers.shut = ("bank",)
+    node.tick()
+
+    assert node.recorder.settled == {2: Released(), 3: Released()}, "the first one has started"
+
+
+def test_of_the_tasks_claimed_for_an_open_breaker_only_probes_are_assigned() -> None:
+    node = FakeNode()
+    node.breakers.shut = ("bank",)
+    rules = Rules(downstream="bank")
+    node.breakers.record_probes("bank", [claim_of(a_stored_task(id=an_id(1)), Lease(an_id(1), 1, SESSION))], 1)
+
+    node.give(1, 2, rules=rules)
+
+    assert node.recorder.settled == {2: Released()}
+    assert [one.claim.id.int for one in node.worker.started] == [1]
 
 
 def test_deaths_without_any_work_in_between_delay_the_next_start() -> None:

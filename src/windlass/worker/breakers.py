@@ -1,8 +1,8 @@
 """The circuit breakers as one node sees them: which downstreams are shut, and which of its probes are under way.
 
 The store has one document per downstream. Once a second, every node adds its attempts to it, unless another node has
-written in between; then it does so a second later. Until then, a node whose own attempts would open the breaker claims
-nothing for the downstream. Successes are only counted here until an attempt fails: a healthy downstream costs no
+written in between; then it does so a second later. Until then, a node whose own attempts would open the breaker starts
+nothing more for the downstream. Successes are only counted here until an attempt fails: a healthy downstream costs no
 writes.
 """
 
@@ -45,7 +45,7 @@ class Breakers:
 
     def __init__(self, store: Store, events: Events, node: str) -> None:
         self.shut: tuple[str, ...] = ()
-        """The downstreams whose tasks are not to be claimed."""
+        """The downstreams whose tasks are not to be claimed or started."""
         self.is_known = False
         """Whether `shut` was read, or cannot be read. A node that has just started must not call an open downstream."""
         self._store = store
@@ -99,15 +99,17 @@ class Breakers:
                 ended.attempts, ended.errors = ended.attempts + 1, ended.errors + failed
             if failed and isinstance(outcome, Raised | Crashed):
                 ended.error = outcome.error.kind
-                self._shut_if_open(name, batches)
+                if name not in self.shut and self._would_open(name, batches):
+                    self.shut = (*self.shut, name)
 
-    def _shut_if_open(self, name: str, batches: Iterable[_Ended]) -> None:
-        """Stop claiming for a downstream whose breaker these attempts would open. The next step decides for all."""
-        if name in self.shut:
-            return
+    def forbids(self, claim: Claim) -> bool:
+        """Return True if a claimed task must not start, because its downstream is shut and it is not a probe."""
+        return claim.rules.downstream in self.shut and claim.lease not in self._probes
+
+    def _would_open(self, name: str, batches: Iterable[_Ended]) -> bool:
+        """Return whether these attempts would open a breaker. The next step decides for all nodes."""
         breaker = _add(self._stored.get(name, Breaker()), batches, self._now, by="")
-        if breaker.state is BreakerState.OPEN:
-            self.shut = (*self.shut, name)
+        return breaker.state is BreakerState.OPEN
 
     def step(self, look: Look, me: str, *, want: int) -> None:
         """Update the breakers, and take up to `want` probes for each half-open one."""
@@ -119,12 +121,10 @@ class Breakers:
             stored[name] = self._update(name, before, version, look.now, me, alive | {me}, want), version
         with self._lock:
             self._stored = {name: breaker for name, (breaker, _) in stored.items()}
-            self.shut = tuple(name for name, each in self._stored.items() if each.state is not BreakerState.CLOSED)
-            for (
-                name,
-                batches,
-            ) in self._ended.items():  # What ended during this step, or what another node's write put off.
-                self._shut_if_open(name, batches)
+            shut = {name for name, each in self._stored.items() if each.state is not BreakerState.CLOSED}
+            # Attempts that ended during this step, and those that were not written because another node wrote first.
+            shut |= {name for name, batches in self._ended.items() if self._would_open(name, batches)}
+            self.shut = tuple(sorted(shut))
         self.is_known = True
 
     def _update(

@@ -134,6 +134,8 @@ class Dispatcher:
         self._transport = transport
         self._results = results
         self._breakers = breakers
+        self._shut: tuple[str, ...] = ()
+        """The downstreams for which no waiting task is kept: what `Breakers.shut` was at the last look."""
         self._sessions = sessions
         self._calls = calls
         self._events = events
@@ -207,9 +209,12 @@ class Dispatcher:
             for claim in claims:
                 self._settle(pool, claim, Released())
             return
-        loads, tickets = pool.loads(now), self._tickets
+        loads, tickets, shut = pool.loads(now), self._tickets, self._breakers.shut
         assigned: dict[Worker, list[RunningAttempt]] = {}
         for claim in claims:
+            if shut and self._breakers.forbids(claim):
+                self._settle(pool, claim, Released())
+                continue
             slots = pool.count_slots(claim)
             must_fit = claim.rules.slots > 1 and not claim.crashes and not holds
             holds = holds and slots == 1
@@ -230,6 +235,16 @@ class Dispatcher:
         """Settle a claimed task that cannot be assigned. Its downstream was not called."""
         self._breakers.record_end(claim, Released())
         pool.record_ended(claim, self._results.put(pool.settings.name, claim, outcome, 0.0, None), 0.0)
+
+    def _release_shut(self, now: float) -> None:
+        """Release the tasks that wait in workers for a downstream whose breaker has opened since the last look."""
+        opened, self._shut = {*self._breakers.shut} - {*self._shut}, self._breakers.shut
+        if opened:
+            for worker in self.workers.values():
+                if worker.has_waiting and any(one.claim.rules.downstream in opened for one in worker.running.values()):
+                    self._take_back(worker, now)
+            for pool in self.pools.values():
+                self._clear_backlog(pool, now)
 
     def _offer(self, worker: Worker, now: float) -> None:
         tickets = worker.next_offers()
@@ -363,6 +378,8 @@ class Dispatcher:
         """Record that a worker has ended attempts, and offer it what it has slots for now."""
         worker.ran += attempts
         pool.reset_back_off()
+        if self._breakers.shut != self._shut:
+            self._release_shut(now)
         self._offer(worker, now)
         if not worker.runs_left and not worker.running:
             self._maintain(pool, now)
@@ -464,6 +481,8 @@ class Dispatcher:
                 self.process_exited(worker, 0, now, worker.crash or "closed its socket")
                 continue
             self._watch(worker, now)
+        if self._breakers.shut != self._shut:
+            self._release_shut(now)
         for pool in self.pools.values():
             self._maintain(pool, now)
             self._clear_backlog(pool, now)

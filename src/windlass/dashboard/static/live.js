@@ -21,17 +21,36 @@ function setStatus(state, text) {
   status.title = { on: "The page follows the store", off: "The page does not change by itself", stale: text }[state];
 }
 
+let isPressed = false;
+
+/** @type {Record<string, string>} What arrived while a mouse button or a finger was down. */
+let waiting = {};
+
 /**
- * Swaps regions of the page.
+ * Swaps regions of the page. A click must end on what it began on, so nothing moves while the pointer is down.
  * @param {Record<string, string>} regions HTML by id
  */
-function swap(regions) {
+export function swap(regions) {
+  if (isPressed) {
+    Object.assign(waiting, regions);
+    return;
+  }
   for (const [id, html] of Object.entries(regions)) {
     const region = document.getElementById(id);
     if (region) morph(region, html);
   }
   updateAges();
   document.dispatchEvent(new CustomEvent("windlass:swapped", { detail: Object.keys(regions) }));
+}
+
+/** Shows what arrived while the pointer was down, after the click that its release may cause. */
+function release() {
+  setTimeout(() => {
+    const regions = waiting;
+    isPressed = false;
+    waiting = {};
+    swap(regions);
+  });
 }
 
 function open() {
@@ -74,6 +93,8 @@ export function followPage() {
   const follow = () => (document.visibilityState === "visible" ? open() : (close(), setStatus("off", "not live")));
   document.addEventListener("visibilitychange", follow);
   window.addEventListener("pagehide", close);
+  window.addEventListener("pointerdown", () => { isPressed = true; }, { capture: true });
+  for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, release, { capture: true });
   window.addEventListener("pageshow", (event) => event.persisted && follow());
   follow();
 }

@@ -76,6 +76,11 @@ class Connections(NamedTuple):
     pool: ConnectionPool[Connection]
     hints: Notifications
 
+    def close(self) -> None:
+        """Close all of them, and wake up whoever waits for work."""
+        self.hints.close()
+        self.pool.close()
+
 
 class PostgresDatabase:
     """A PostgreSQL database with the Windlass tables in the schema `windlass`."""
@@ -223,8 +228,7 @@ class PostgresDatabase:
         self._closed = True
         lines = self._lines_by_process.get(os.getpid())
         if lines is not None:
-            lines.hints.close()
-            lines.pool.close()
+            lines.close()
 
     def _until_read(self, once: Callable[[], T]) -> T:
         """Run a read, and repeat it after transient errors."""
@@ -330,6 +334,9 @@ class PostgresDatabase:
                 os.getpid(), Connections(pool, Notifications(self._listen_info, self._notify))
             )
             lines.pool.open()
+            if self._closed:  # By another thread, which may have looked for them too early.
+                lines.close()
+                raise _closed()
         return lines
 
     def _start(self, *, create: bool) -> None:
