@@ -53,6 +53,7 @@ class Visitor:
     def submit(self, form: str, **fields: str) -> None:
         """Fill in a form, open what it is folded into, and send it."""
         here = self.page.locator(form).first
+        here.wait_for(state="attached")  # It may come with the first live update: pages are up to a second old.
         folded = here.locator("xpath=ancestor::details[not(@open)]/summary")
         if folded.count():
             folded.first.click()

@@ -659,9 +659,13 @@ def walked(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def looked_at(node: dict[str, Any]) -> int:
-    """How many rows a step went through, those that it left out included."""
+    """How many rows a step went through, those that it left out included.
+
+    PostgreSQL reports means per loop. Those of the rows left out are rounded to whole rows, also since 18, which rounds
+    the rows returned to hundredths; so these count rounded, as before 18.
+    """
     removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck", "Join Filter"))
-    return round((node["Actual Rows"] + removed) * node["Actual Loops"])
+    return round((round(node["Actual Rows"]) + removed) * node["Actual Loops"])
 
 
 BY_PLACE = "USING PRIMARY KEY (queue=? AND lot=? AND band=? AND rank=? AND tie=? AND id=?)"

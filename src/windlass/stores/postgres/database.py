@@ -77,7 +77,7 @@ class Connections(NamedTuple):
     hints: Notifications
 
     def close(self) -> None:
-        """Close all of them, and wake up whoever waits for work."""
+        """Close all of them, and wake up the threads that wait for work."""
         self.hints.close()
         self.pool.close()
 
