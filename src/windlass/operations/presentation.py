@@ -130,13 +130,15 @@ class Times(Struct, frozen=True, kw_only=True):
 def format_span(span: Micros) -> str:
     """Format a duration in its largest unit.
 
-    >>> format_span(90_000_000), format_span(250_000)
-    ('1.5 min', '0.25 s')
+    >>> format_span(90_000_000), format_span(250_000), format_span(860)
+    ('1.5 min', '0.25 s', '0.86 ms')
     """
     seconds = span / 1_000_000
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{seconds / size:.2g} {unit}" if seconds / size < 10 else f"{seconds / size:,.0f} {unit}"
+    if 0 < span < 100_000:
+        return f"{span / 1_000:.2g} ms" if span < 10_000 else f"{span / 1_000:.0f} ms"
     return f"{seconds:.2g} s"
 
 
