@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import psycopg
 import pytest
 from click.testing import CliRunner
@@ -195,17 +194,3 @@ def test_only_the_tables_of_tasks_have_secrets(cluster: Cluster) -> None:
         }
 
     assert {"task", "result", "attempt", "log"} <= having <= {"task", "result", "attempt", "log", "progress"}
-
-
-def test_a_worker_has_no_descriptor_and_no_command_line_of_its_node(cluster: Cluster) -> None:
-    cluster.client.post("/api/v1/queues/default/resume", json={})
-    seen = canary.look.enqueue().result(PATIENCE)
-    files, words = seen["files"], " ".join(seen["words"])
-
-    kinds = sorted(target.partition(":")[0] for number, target in files.items() if int(number) > 2)
-    assert all(kind in ("socket", "pipe", "/dev/null", "anon_inode") for kind in kinds), files
-    node = {each.laddr for each in psutil.Process(cluster.node.pid).net_connections("tcp")}
-    worker = {each.laddr for each in psutil.Process(cluster.node.workers()[0].pid).net_connections("tcp")}
-    assert node
-    assert worker == set(), "the connections to the database, and the health port, are the node's alone"
-    assert found(words) == []

@@ -139,8 +139,9 @@ class WorkerParent:
         self._next_search = 0.0
         self._frames: Frames[ToParent] = Frames(ToParent)
         self._descriptors: deque[int] = deque()
-        self._child_exits, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._selector = selectors.DefaultSelector()
+        self._child_exits, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         _ignore_signals()  # Again, because the app may have changed them.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -149,7 +150,7 @@ class WorkerParent:
         """Serve until the node is gone."""
         gc.collect()
         gc.freeze()  # The collector skips these objects, so their memory stays shared with the workers.
-        with selectors.DefaultSelector() as selector:
+        with self._selector as selector:
             selector.register(self._node, selectors.EVENT_READ)
             selector.register(self._child_exits, selectors.EVENT_READ)
             served = True
@@ -229,8 +230,7 @@ class WorkerParent:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _restore_signals()
-            os.close(self._child_exits)
-            self._node.close()
+            self._close_own_files()
             set_dumpable(True)
             with suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
@@ -242,6 +242,13 @@ class WorkerParent:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(status)
+
+    def _close_own_files(self) -> None:
+        """Close what a forked worker has of this process, so that no handler can send messages or wake it for ever."""
+        self._node.close()
+        self._selector.close()
+        for descriptor in (self._child_exits, self._wake):
+            os.close(descriptor)
 
     def _reap(self) -> None:
         """Reap and report dead workers. Their process groups are killed first, while their ids cannot be reused."""
