@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from tests.dashboard.conftest import Browser
-from tests.support.builders import GAVE_UP, claim_one, complete, run, submit_one
+from tests.support.builders import GAVE_UP, claim_all, claim_one, complete, run, submit_one
 from tests.support.processes import until
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
@@ -23,7 +23,7 @@ from windlass.operations import crons, limits, queues, tenants, tokens
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Scope
-from windlass.operations.canary import find_run
+from windlass.operations.canary import find_run, find_runs
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
 
@@ -238,6 +238,8 @@ async def test_a_cron_is_created_changed_and_removed_at_run_time(
     [changed] = store.crons()
     assert (changed.info.schedule, changed.info.timezone, changed.info.end) == ("@daily", "Europe/Berlin", None)
     assert json.loads(changed.info.args) == {"to": "ann", "pin": "hunter2"}, "a redacted value replaces nothing"
+    await browser.post("/cron/change", name="report", args='{"to": "bob", "pin": "[redacted]"}', **shown)
+    assert json.loads(store.crons()[0].info.args) == {"to": "bob", "pin": "hunter2"}, "also next to another change"
     wrong = await browser.post("/cron/change", name="report", **{**shown, "schedule": "sometimes"})
     assert wrong.status_code == 422
     await browser.open("/cron")
@@ -306,6 +308,98 @@ async def test_a_canary_goes_on_after_the_request_and_everybody_sees_how_far_it_
     assert run is not None
     assert not run.ended
     assert [entry.action for entry in store.audit()][:2] == ["retried", "retried"]
+
+
+def finish_canary(store: MemoryStore, access: Access, group: str) -> None:
+    """Complete what a canary retries, until it has ended."""
+
+    def work() -> bool:
+        complete(store, *claim_all(store))
+        return find_runs(access)[group].ended
+
+    until(work, "the canary has ended")
+    complete(store, *claim_all(store))
+
+
+@pytest.mark.parametrize("number", [1, 12])
+async def test_a_canary_that_fixes_the_whole_group_shows_its_result(
+    browser: Browser, store: MemoryStore, access: Access, number: int
+) -> None:
+    ids = fail(store, number)
+    [group] = store.dead_groups().groups
+
+    await browser.open("/dead")
+    started = await browser.post(f"/dead/{group.id}/canary", why="fixed?")
+    assert started.status_code == 200
+    assert "Canary running" in started.text
+    finish_canary(store, access, group.id)
+    text = await browser.open(f"/dead/{group.id}")
+
+    assert f"Fixed: {number} of {number} completed" in text
+    assert "No task fails with this bug any more" in text
+    assert all(f"tasks/{id}" in text for id in ids)
+    assert group.error.kind in text
+    assert f"dead/{group.id}/retry" not in text, "there is nothing to retry"
+    for path in ("canary", "retry", "drop"):
+        answer = await browser.post(f"/dead/{group.id}/{path}")
+        assert answer.url.path == "/dead"
+        assert "no task fails with bug" in answer.text
+
+
+async def test_a_bug_that_came_back_after_its_canary_is_not_fixed(
+    browser: Browser, store: MemoryStore, access: Access, clock: ManualClock
+) -> None:
+    fail(store, 1)
+    [group] = store.dead_groups().groups
+    await browser.open("/dead")
+    await browser.post(f"/dead/{group.id}/canary")
+    finish_canary(store, access, group.id)
+    clock.advance(timedelta(seconds=1))
+    fail(store, 1)
+
+    text = await browser.open(f"/dead/{group.id}")
+
+    assert "Not fixed: it failed again after the canary" in text
+    assert "Retry with a canary" in text
+
+
+async def test_a_bug_without_failed_tasks_and_without_a_canary_says_so(browser: Browser, store: MemoryStore) -> None:
+    fail(store)
+    [group] = store.dead_groups().groups
+    store.retry(store.dead_ids(group.id).ids)
+
+    assert "No task fails with this bug any more" in await browser.open(f"/dead/{group.id}")
+    assert (await browser.client.get("/dead/nonsense")).status_code == 404
+
+
+async def test_a_running_canary_is_shown_in_place_of_its_button(browser: Browser, store: MemoryStore) -> None:
+    fail(store)
+    [group] = store.dead_groups().groups
+    assert "Retry 1, then 10, then all" in await browser.open("/dead")
+    await browser.post(f"/dead/{group.id}/canary")
+
+    text = await browser.open("/dead")
+
+    assert "Canary running: retried 1; 2 wait for the result" in text
+    assert f"dead/{group.id}/canary" not in text
+
+
+async def test_the_times_of_failures_begin_at_the_oldest_task_that_is_listed(
+    browser: Browser, store: MemoryStore, clock: ManualClock
+) -> None:
+    fail(store, 5)
+    clock.advance(timedelta(days=1))
+    fail(store, 50)
+    clock.advance(timedelta(minutes=1))
+    fail(store, 50)
+
+    text = await browser.open(f"/dead/{store.dead_groups().groups[0].id}")
+
+    assert "When the newest 100 failed" in text
+    points = re.search(r'class="spark-line" d="([^"]*)"', text)
+    assert points is not None
+    heights = [point.split()[1] for point in points[1].strip("M").split("L")]
+    assert (heights[0], heights[-1], set(heights[1:-1])) == ("2", "2", {"20"}), "both peaks are apart"
 
 
 async def test_the_audit_log_is_filtered_and_paged(browser: Browser, store: MemoryStore) -> None:

@@ -33,8 +33,9 @@ from windlass.operations.caller import Scope
 from windlass.operations.conflicts import retry_on_conflict
 from windlass.operations.handler_catalog import UnknownHandler
 from windlass.operations.node_about import read_about
-from windlass.operations.redact import redact_cron, redact_task
+from windlass.operations.redact import keep_hidden, redact_cron, redact_task
 from windlass.operations.reversal import FieldChange, Fields, Reversal, compare_fields, to_fields
+from windlass.redaction import redact
 from windlass.stores.protocol import Receipt
 
 CHANGEABLE = (
@@ -116,15 +117,19 @@ def find_last_runs(access: Access, views: Sequence[CronView]) -> dict[str, Task]
 
 
 def create(access: Access, new: NewCron, author: Author, *, replace: bool = False) -> CronView:
-    """Create a cron at run time. Raise `CronExists` unless `replace` allows to change the one of this name."""
+    """Create a cron at run time. Raise `CronExists` unless `replace` allows to change the one of this name.
+
+    As in `change`, hidden arguments of the one that is replaced can be given as they are shown.
+    """
     _check_scope(access)
     given = {name: getattr(new, name) for name in CHANGEABLE}
-    cron = _checked(access, CronInfo(name=new.name, handler="", schedule=""), given)
 
     def attempt() -> None:
         known = next(iter(access.store.crons(new.name)), None) if replace else None
         if known is not None and not _can_see(access, known):
             raise UnknownCron(new.name)
+        blank = CronInfo(name=new.name, handler="", schedule="")
+        cron = _checked(access, blank, given, stored=None if known is None else known.info)
         expect = 0 if known is None else known.version
         action = "created" if known is None else "changed"
         text = f"{action} cron {new.name}: {cron.schedule} ({cron.timezone}) runs {cron.handler}"
@@ -141,6 +146,7 @@ def change(
 ) -> CronView:
     """Change a cron that was created at run time. Fields that are left out stay; None removes an optional one.
 
+    Secrets among its arguments are shown as `[redacted]`. Where that comes back unchanged, the stored value stays.
     With `expect`, only if it is still in that version: otherwise raise `Conflict`.
     """
     unknown = changes.keys() - set(CHANGEABLE)
@@ -152,7 +158,7 @@ def change(
     def attempt() -> None:
         known = _find(access, name)
         version = known.version if expect is None else expect
-        cron = known.info if not known.at_run_time else _checked(access, known.info, changes)
+        cron = known.info if not known.at_run_time else _checked(access, known.info, changes, stored=known.info)
         shown = [f"{field}={given}" for field, given in changes.items() if field != "args"]
         shown += ["its arguments"] if "args" in changes else []
         text = f"set {', '.join(shown)} of cron {name}"
@@ -254,12 +260,27 @@ def _pause_fields(cron: CronState) -> Fields:
     return {field: getattr(cron, field) for field in ("paused", "paused_by", "paused_why")}
 
 
-def _checked(access: Access, before: CronInfo, changes: Mapping[str, Any]) -> CronInfo:
-    """Return a cron with changes, if the caller may submit its tasks, its handler is known and takes its arguments."""
+def _checked(
+    access: Access, before: CronInfo, changes: Mapping[str, Any], *, stored: CronInfo | None = None
+) -> CronInfo:
+    """Return a cron with changes, if the caller may submit its tasks, its handler is known and takes its arguments.
+
+    `stored` is the cron whose secrets stay where the arguments have them as they are shown.
+    """
     fields = {name: value for name, value in changes.items() if name not in ("args", "start", "end")}
     fields |= {name: when(changes[name], access.now, name) for name in ("start", "end") if name in changes}
-    args = changes["args"] if "args" in changes else json_object(before.args)
-    check_type("args", args, Mapping, "pass a dict of arguments by name")
+    handler = str(changes.get("handler", before.handler))
+    args = changes.get("args")
+    if "args" in changes:
+        check_type("args", args, Mapping, "pass a dict of arguments by name")
+    elif stored is not None and handler != stored.handler:
+        # The new handler may not hide what the old one does, so this is checked like arguments that were given.
+        args = redact(json_object(stored.args), access.catalog.parameters(stored.handler))
+    if args is None:
+        args = json_object(before.args)
+    else:
+        known = {} if stored is None else json_object(stored.args)
+        args = keep_hidden(args, known, redact(known, access.catalog.parameters(handler)))
     cron = check_cron(replace(before, **fields, args=encode_args(args)))
     new = check_task(tasks.new_task(access, cron.handler, args, cron.task_fields()))
     # The handler's own queue may change later, and is then no longer the one that the caller may use.

@@ -6,7 +6,7 @@ and get the clear values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -20,8 +20,9 @@ from windlass.core.payload import decode_stored, json_object
 from windlass.core.retry import Error
 from windlass.core.task import Attempt, Task
 from windlass.core.why import Gate, Why
+from windlass.errors import InvalidTask
 from windlass.operations.handler_catalog import HandlerCatalog
-from windlass.redaction import redact, redact_text
+from windlass.redaction import HIDDEN, redact, redact_text
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Log, ProgressSeen, Session
 from windlass.stores.workflow_reads import Step
@@ -109,10 +110,45 @@ def redact_cron(cron: CronState, catalog: HandlerCatalog) -> CronState:
     return replace(cron, info=replace(cron.info, args=args), paused_why=redact_text(cron.paused_why))
 
 
+def keep_hidden(given: Any, stored: Any, shown: Any, path: str = "args") -> Any:
+    """Return edited JSON in which secrets that came back as they were shown have their stored values.
+
+    `shown` is `stored` without secrets, as the person who edited it saw it. Raise `InvalidTask` where a marker of a
+    secret stands for nothing that is stored.
+    """
+    if isinstance(given, str):
+        if HIDDEN not in given or given == stored:
+            return given
+        if given == shown:
+            return stored
+        raise InvalidTask(f"{path} contains {HIDDEN}, which hides no stored value there. Give the value itself.")
+    if isinstance(given, Mapping):
+        members, old, seen = _members(cast("Any", given)), _members(stored), _members(shown)
+        return {
+            name: keep_hidden(member, old.get(name), seen.get(name), f"{path}.{name}")
+            for name, member in members.items()
+        }
+    if isinstance(given, list):
+        items = cast("list[Any]", given)
+        old, seen = _items(stored, len(items)), _items(shown, len(items))
+        return [keep_hidden(item, old[index], seen[index], f"{path}.{index}") for index, item in enumerate(items)]
+    return given
+
+
 def redact_session(session: Session) -> Session:
     """Remove secrets from what a node publishes about itself."""
     about = msgspec.json.encode(redact(json_object(session.about))).decode() if session.about else ""
     return replace(session, about=about)
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any, number: int) -> Sequence[Any]:
+    """Return the items of a list. In one of another length, nobody can say which item is which."""
+    found = cast("list[Any]", value) if isinstance(value, list) else []
+    return found if len(found) == number else [None] * number
 
 
 def _redact_gate(gate: Gate) -> Gate:

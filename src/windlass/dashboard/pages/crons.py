@@ -113,7 +113,7 @@ def change(visit: Visit, form: CronForm) -> Goto:
     """Change a cron that was created at run time."""
     before, given = crons.get(visit.access, form.name).state.info, _read(visit, form)
     if given["args"] == json_object(before.args):
-        del given["args"]  # What the form shows may be redacted, and must not replace what is stored.
+        del given["args"]  # The audit entry names what was changed.
     crons.change(visit.access, form.name, given, visit.author(form.why))
     return Goto(path="cron", text=f"Cron {form.name} is changed.")
 
