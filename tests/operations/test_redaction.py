@@ -39,7 +39,7 @@ from windlass.operations import (
 )
 from windlass.operations.access import Access
 from windlass.operations.bulk import BulkAction, Verb
-from windlass.operations.canary import find_run, run_canary
+from windlass.operations.canary import find_retried, find_run, find_runs, run_canary
 from windlass.operations.workflow_graph import Summary
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
@@ -89,10 +89,13 @@ READS: dict[str, Read] = {
     "breakers.get": lambda access, _: breakers.get(access, "bank"),
     "breakers.get_all": lambda access, _: breakers.get_all(access),
     "canary.find_run": a_canary,
+    "canary.find_runs": lambda access, at: a_canary(access, at) and find_runs(access),
+    "canary.find_retried": lambda access, at: (a_canary(access, at), find_retried(access, find_runs(access)[at.group])),
     "crons.find_last_runs": last_runs,
     "crons.get": lambda access, _: crons.get(access, "daily"),
     "crons.get_all": lambda access, _: crons.get_all(access),
     "crons.next_times": lambda access, _: crons.next_times(access, "daily", 2),
+    "dead_letters.find": lambda access, at: dead_letters.find(access, at.group),
     "dead_letters.get": lambda access, at: dead_letters.get(access, at.group),
     "dead_letters.get_all": lambda access, _: dead_letters.get_all(access),
     "dead_letters.get_ids": lambda access, at: dead_letters.get_ids(access, dead_letters.get(access, at.group)),

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from windlass.clock import monotonic, sleep
-from windlass.core.fingerprint import fingerprint
+from windlass.core.fingerprint import LENGTH, fingerprint
 from windlass.core.lifecycle import State
 from windlass.core.task import Task, TaskId
 from windlass.core.times import Micros, format_duration
@@ -23,6 +23,7 @@ from windlass.operations.author import Author
 from windlass.operations.caller import Caller
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
 from windlass.operations.dead_letters import GroupRetried, get_ids, group_entry
+from windlass.operations.redact import redact_task
 from windlass.redaction import redact_text
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Store
@@ -33,6 +34,8 @@ KIND = "canary"
 """The kind of the controls that say how far canaries are."""
 KEPT: Micros = 24 * 3_600 * 1_000_000
 """How long the end of a canary can be read. The next canary removes what is older."""
+MOST_TASKS = 100
+"""How many of the retried tasks a control names."""
 
 
 class CanaryRun(Struct, frozen=True, kw_only=True):
@@ -45,6 +48,13 @@ class CanaryRun(Struct, frozen=True, kw_only=True):
     patience: float
     """How many seconds a step may take."""
     progress: GroupRetried
+    error: str = ""
+    """The kind of the error, for when the group has no failed task any more."""
+    handlers: list[str] = []
+    tasks: list[TaskId] = []
+    """The first tasks that it retried, up to `MOST_TASKS`."""
+    chosen: int = 0
+    """How many tasks of the group it retried."""
 
     @property
     def ended(self) -> bool:
@@ -62,6 +72,22 @@ def find_run(access: Access, group: DeadGroup) -> CanaryRun | None:
     return None if control is None else msgspec.json.decode(control.value, type=CanaryRun)
 
 
+def find_runs(access: Access) -> dict[str, CanaryRun]:
+    """Return the same for all groups, by the id of the group. It may have no failed task any more."""
+    limits = _limits(access.caller)
+    return {
+        control.name[:LENGTH]: msgspec.json.decode(control.value, type=CanaryRun)
+        for control in access.store.controls(KIND)
+        if control.name[LENGTH:] == limits
+    }
+
+
+def find_retried(access: Access, run: CanaryRun) -> list[Task]:
+    """Return the first tasks that a canary retried, as they are now."""
+    found = access.store.get(run.tasks) if run.tasks else []
+    return [redact_task(task, access.catalog) for task in found if task is not None and access.caller.can_see(task)]
+
+
 class Canary:
     """A retry of one group in steps. Call `step` until `ended`; pause for `POLL_SECONDS` when it returns None."""
 
@@ -72,6 +98,7 @@ class Canary:
         self._store, self._group, self._patience, self._author = access.store, group, patience, author
         self._left, self._steps, self._retried = get_ids(access, group), list(STEPS), 0
         self._watched: Sequence[Task] = ()
+        self._chosen: list[TaskId] = []
         self._give_up_at = 0.0
 
     def step(self) -> GroupRetried | None:
@@ -115,6 +142,7 @@ class Canary:
         text = f"retried {self._group.id} with a canary"
         entry = group_entry(self._group, "retried", text, len(tasks), self._author)
         self._retried += self._store.retry(tasks, dependents=True, entries=[entry])
+        self._chosen += tasks
 
     def _progress(self, text: str, *, fixed: bool | None) -> GroupRetried:
         self.ended = fixed is not None
@@ -127,7 +155,17 @@ class Canary:
     def _save(self, progress: GroupRetried) -> None:
         """Let everybody see how far it is. What older canaries left is removed at its end."""
         now, name = self._access.now, _name(self._group, self._access.caller)
-        run = CanaryRun(by=self._author.by, started=self._started, at=now, patience=self._patience, progress=progress)
+        run = CanaryRun(
+            by=self._author.by,
+            started=self._started,
+            at=now,
+            patience=self._patience,
+            progress=progress,
+            error=self._group.error.kind,
+            handlers=self._group.handlers,
+            tasks=self._chosen[:MOST_TASKS],
+            chosen=len(self._chosen),
+        )
         _write(self._store, name, msgspec.json.encode(run).decode())
         for control in self._store.controls(KIND) if self.ended else ():
             if control.name != name and msgspec.json.decode(control.value, type=CanaryRun).at < now - KEPT:
@@ -152,8 +190,12 @@ class Canary:
 
 def _name(group: DeadGroup, caller: Caller) -> str:
     """Return the name of a canary's control. Callers with different limits retry different tasks of a group."""
+    return group.id + _limits(caller)
+
+
+def _limits(caller: Caller) -> str:
     limits = [f" {field}={value}" for field, value in (("tenant", caller.tenant), ("queue", caller.queue)) if value]
-    return group.id + "".join(limits)
+    return "".join(limits)
 
 
 def _write(store: Store, name: str, value: str | None) -> None:

@@ -5,6 +5,7 @@ A group is every failed task that ended with the same error. Stores keep the gro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import chain, islice
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.core.fingerprint import error_group
+from windlass.core.fingerprint import LENGTH, error_group
 from windlass.core.lifecycle import State
 from windlass.core.payload import encode_args
 from windlass.core.task import NewTask, Task, TaskId
@@ -31,6 +32,7 @@ PAGE = 500
 EXAMPLES = 3
 MIN_DIGITS = 2
 """How many digits of a group's id must be given at least."""
+_ID = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 
 
 class UnknownGroup(WindlassError, LookupError):
@@ -86,6 +88,13 @@ def get(access: Access, id: str) -> DeadGroup:
         raise UnknownGroup(f"group={id!r} is unknown. No task has failed.")
     names, number = ", ".join(group.id for group in matching or known[:20]), len(matching) or "no"
     raise UnknownGroup(f"group={id!r} matches {number} group{'s' * (len(matching) > 1)}. The groups are: {names}.")
+
+
+def find(access: Access, id: str) -> DeadGroup | None:
+    """Return the bug with this id; None if no task fails with it any more. Raise `UnknownGroup` for part of an id."""
+    if not _ID.fullmatch(id):
+        return get(access, id)
+    return next((group for group in get_all(access) if group.id == id), None)
 
 
 def find_group(access: Access, id: TaskId) -> DeadGroup | None:
