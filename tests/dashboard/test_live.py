@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import submit_one
+from tests.support.tokens import create_token
 from windlass.core.ordering import Queue
 from windlass.dashboard import live
 from windlass.dashboard.live import LiveViews, View
@@ -49,8 +50,8 @@ async def site(store: MemoryStore) -> AsyncGenerator[Site]:
     await service.close()
 
 
-async def allowed() -> bool:
-    return True
+async def allowed() -> str:
+    return ""
 
 
 def follow(
@@ -59,9 +60,9 @@ def follow(
     path: str = "/",
     caller: Caller = LOCAL,
     csrf: str = "token",
-    is_allowed: Callable[[], Awaitable[bool]] = allowed,
+    check: Callable[[], Awaitable[str]] = allowed,
 ) -> Stream:
-    return views.follow(caller, Place(path=path), Looks(), site.find(path, []), csrf, is_allowed)
+    return views.follow(caller, Place(path=path), Looks(), site.find(path, []), csrf, check)
 
 
 async def read(stream: Stream, until: Callable[[str, Any], bool]) -> tuple[str, Any]:
@@ -124,13 +125,29 @@ async def test_tabs_with_equal_rights_share_one_view_and_have_their_own_form_tok
     assert not views._views, "nobody looks any more"  # pyright: ignore[reportPrivateUsage]
 
 
+async def test_a_page_that_shows_whose_session_it_is_is_drawn_for_each_caller(site: Site, store: MemoryStore) -> None:
+    for name in ("alice", "bob"):
+        create_token(store, name, [Scope.ADMIN])
+    views = LiveViews(site)
+    alice, bob = (Caller(name=name, scopes=frozenset({Scope.ADMIN})) for name in ("alice", "bob"))
+
+    async with (
+        aclosing(follow(views, site, "/settings", caller=alice)) as one,
+        aclosing(follow(views, site, "/settings", caller=bob)) as two,
+    ):
+        for stream, name in ((one, "alice"), (two, "bob")):
+            _, seen = await read(stream, lambda name, _: name == "regions")
+            rows = seen["regions"]["live_tokens"].split("<tr ")
+            assert [row.partition('"')[2].partition('"')[0] for row in rows if ">you<" in row] == [f"token-{name}"]
+
+
 async def test_a_stream_ends_when_the_session_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "HEARTBEAT", 0.0)
 
-    async def refused() -> bool:
-        return False
+    async def refused() -> str:
+        return "unauthorized"
 
-    async with aclosing(follow(LiveViews(site), site, is_allowed=refused)) as stream:
+    async with aclosing(follow(LiveViews(site), site, check=refused)) as stream:
         assert (await read(stream, lambda name, _: name == "ended"))[1] == {"why": "unauthorized"}
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -8,6 +9,7 @@ import pytest
 from tests.dashboard.conftest import Browser
 from tests.support.tokens import revoke_token
 from windlass.clock import ManualClock
+from windlass.dashboard import live
 from windlass.operations import tokens
 from windlass.operations.caller import Scope
 from windlass.stores.memory import MemoryStore
@@ -46,6 +48,38 @@ async def test_a_session_lasts_a_day_and_longer_while_it_is_used(
     assert browser.csrf == old_form, "a form that was opened before stays valid"
     clock.advance(timedelta(hours=25))
     assert not is_logged_in(await browser.open("/"))
+
+
+async def test_a_tab_that_stays_open_keeps_its_session(
+    browser: Browser, token: Token, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream renews the cookie when it opens, and ends when the cookie must be renewed again."""
+    monkeypatch.setattr(live, "HEARTBEAT", 0.0)
+    await browser.log_in(token(Scope.READ))
+
+    for _ in range(4):
+        opened = asyncio.ensure_future(browser.client.get("live?page="))
+        await asyncio.sleep(0.1)
+        clock.advance(timedelta(hours=13))
+        async with asyncio.timeout(10):
+            stream = await opened
+        assert stream.text.endswith('event: ended\ndata: {"why":"closed"}\n\n')
+    assert is_logged_in(await browser.open("/"))
+
+
+async def test_a_stream_without_a_session_is_refused(browser: Browser, token: Token) -> None:
+    token(Scope.READ)
+
+    assert (await browser.client.get("live?page=")).status_code == 401
+
+
+async def test_the_page_of_a_new_token_is_not_live(browser: Browser) -> None:
+    assert "data-live=" in await browser.open("/settings")
+
+    await browser.post("settings/tokens/create", name="ann", scope="admin", expires="never")
+
+    assert "wdl_" in browser.text
+    assert "data-live=" not in browser.text, "a stream that ends would reload it, and the secret is gone"
 
 
 async def test_a_changed_cookie_is_worth_nothing(browser: Browser, token: Token) -> None:
@@ -129,7 +163,7 @@ async def test_the_zone_and_the_theme_are_kept(browser: Browser, store: MemorySt
     assert 'data-theme="dark"' in browser.text
     assert '<option value="Asia/Tokyo" selected>' in browser.text
     await browser.post("preferences", zone="../../etc/passwd", theme="<b>")
-    assert 'data-zone="Asia/Tokyo"' in browser.text
+    assert '<option value="Asia/Tokyo" selected>' in browser.text
 
 
 async def test_every_response_has_strict_headers_and_nothing_inline(browser: Browser) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.clock import entropy
-from windlass.dashboard.live import LiveViews
+from windlass.dashboard.live import CLOSED, UNAUTHORIZED, LiveViews
 from windlass.dashboard.page import Action, Goto, Shown
 from windlass.dashboard.rendering import context_of, render_page
 from windlass.dashboard.sessions import LASTS, Session
@@ -108,7 +108,9 @@ class Endpoints:
                 goto, undoable = await self._service.lanes.operators.run(lambda: _act(action, visit, arguments))
             if isinstance(goto, Shown):
                 visit.place = replace(visit.place, path=goto.parent, query="")
-                context = context_of(visit, goto.page, self._site, title=goto.title, session=session, flash=None)
+                # No live updates: a stream that ends may reload the page, and what it shows cannot be shown again.
+                shown = {"title": goto.title, "session": session, "flash": None, "live": False}
+                context = context_of(visit, goto.page, self._site, **shown)
                 return self._html(render_page(goto.template, context), session)
             back = None if goto.back is None else _up(visit.place) + _local(goto.back)
             response = _redirect(visit.url(goto.path, **goto.params) if back is None else back)
@@ -131,14 +133,17 @@ class Endpoints:
         depth = request.query_params.get("depth", "")
         place = Place(path=f"/{path}", query=query, depth=int(depth) if depth in _DEPTHS else 1)
 
-        async def is_allowed() -> bool:
+        async def check() -> str:
             try:
-                return await self._session(request) is not None
+                now = await self._session(request, session.cookie)
             except StoreError:
-                return True
+                return ""
+            # A stream cannot set a cookie once it has begun, so the browser opens another one to get its cookie renewed.
+            return UNAUTHORIZED if now is None else CLOSED if now.renew else ""
 
-        parts = self._live.follow(session.caller, place, looks_of(request.cookies), found, session.csrf, is_allowed)
+        parts = self._live.follow(session.caller, place, looks_of(request.cookies), found, session.csrf, check)
         response = await StreamedResponse.start(request, parts, bytes, EVENT_STREAM)
+        self._set_session(request, response, session)
         return _Counted(response, lambda: self._service.concurrency.running(session.caller))
 
     async def log_in_form(self, request: Request) -> Response:
@@ -182,15 +187,16 @@ class Endpoints:
         response = _redirect(_up(place_of(request)) + _local(fields.get("back", "")))
         zone, theme = fields.get("zone"), fields.get("theme")
         if zone is not None and (zone == "" or is_zone(zone)):
-            self._set_cookie(request, response, ZONE, zone, YEAR, http_only=False)
+            self._set_cookie(request, response, ZONE, zone, YEAR)
         if theme in THEMES:
-            self._set_cookie(request, response, THEME, theme, YEAR, http_only=False)
+            self._set_cookie(request, response, THEME, theme, YEAR)
         return response
 
     def _render(self, request: Request, session: Session, place: Place, found: Found, flash: Flash | None) -> str:
         visit = self._site.visit(session.caller, place, looks_of(request.cookies))
         content = found.page.function(visit, **found.arguments)
-        context = context_of(visit, content, self._site, title=found.page.title, session=session, flash=flash)
+        shown = {"title": found.page.title, "session": session, "flash": flash, "live": True}
+        context = context_of(visit, content, self._site, **shown)
         return render_page(found.page.template, context)
 
     def _html(self, html: str, session: Session | None = None, status: int = 200) -> HTMLResponse:
@@ -233,10 +239,11 @@ class Endpoints:
         if not self._service.cursor_key.is_read:
             await self._service.lanes.operators.run(self._service.cursor_key.get)
 
-    async def _session(self, request: Request) -> Session | None:
+    async def _session(self, request: Request, cookie: str = "") -> Session | None:
+        """Return the session of a request: that of its cookie, unless another one is given."""
         await self._ready()
         sessions, now = self._site.sessions, self._service.clock.now()
-        cookie = request.cookies.get(sessions.cookie_name)
+        cookie = cookie or request.cookies.get(sessions.cookie_name, "")
         if self._site.user is None:
             return sessions.find(cookie, now)
         name = self._site.user(request.scope)
@@ -262,14 +269,10 @@ class Endpoints:
         if session.renew:
             self._set_cookie(request, response, self._site.sessions.cookie_name, session.cookie, LASTS // 1_000_000)
 
-    def _set_cookie(
-        self, request: Request, response: Response, name: str, value: str, seconds: int, *, http_only: bool = True
-    ) -> None:
+    def _set_cookie(self, request: Request, response: Response, name: str, value: str, seconds: int) -> None:
         secure = self._site.settings.behind_proxy or request.url.scheme == "https"
         path = request.scope.get("root_path", "") or "/"
-        response.set_cookie(
-            name, value, max_age=seconds, path=path, secure=secure, httponly=http_only, samesite="strict"
-        )
+        response.set_cookie(name, value, max_age=seconds, path=path, secure=secure, httponly=True, samesite="strict")
 
 
 class NotFound:

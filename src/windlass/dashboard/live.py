@@ -36,16 +36,23 @@ WAIT_SHARE = 0.1
 HEARTBEAT = 15.0
 RECONNECT_MS = 2_000
 OVERLOADED = ("overloaded", "timed_out")
+UNAUTHORIZED, CLOSED = "unauthorized", "closed"
+"""Why a stream ends: its session has ended, or the browser should open it again."""
+
+Check = Callable[[], Awaitable[str]]
+"""Returns why a stream must end; empty if it may go on. It is called at every heartbeat."""
 
 
 class ViewKey(Struct, frozen=True, kw_only=True):
-    """What decides how a page looks. The name of the caller does not."""
+    """What decides how a page looks."""
 
     place: Place
     zone: str
     tenant: str | None
     queue: str | None
     scopes: frozenset[str]
+    name: str = ""
+    """Of the caller, on a page that shows it; empty on other pages, which people with the same rights share."""
 
 
 class Regions(Struct, frozen=True):
@@ -99,7 +106,7 @@ class View:
         finally:
             if subscriber is not None:
                 broadcaster.leave(subscriber)
-            self.ended = self.ended or "closed"
+            self.ended = self.ended or CLOSED
             self._notify()
 
     async def _draw(self) -> float:
@@ -156,15 +163,22 @@ class LiveViews:
         looks: Looks,
         found: Found,
         csrf: str,
-        is_allowed: Callable[[], Awaitable[bool]],
+        check: Check,
     ) -> AsyncGenerator[bytes]:
         """Yield the events of one tab: first the whole page, then what changes."""
         scopes = frozenset(map(str, caller.scopes))
-        key = ViewKey(place=place, zone=looks.zone, tenant=caller.tenant, queue=caller.queue, scopes=scopes)
+        key = ViewKey(
+            place=place,
+            zone=looks.zone,
+            tenant=caller.tenant,
+            queue=caller.queue,
+            scopes=scopes,
+            name=caller.name if found.page.personal else "",
+        )
         view = self._join(key, caller, found)
         try:
             yield f"retry: {RECONNECT_MS}\n\n".encode() + _event("hello", {"version": self._site.version})
-            async for name, data in _events(view, is_allowed, self._site.stream_seconds):
+            async for name, data in _events(view, check, self._site.stream_seconds):
                 yield _event(name, data).replace(self._site.csrf_mark.encode(), csrf.encode())
         finally:
             view.followers -= 1
@@ -179,22 +193,20 @@ class LiveViews:
         return view
 
 
-async def _events(
-    view: View, is_allowed: Callable[[], Awaitable[bool]], seconds: float | None
-) -> AsyncGenerator[tuple[str, object]]:
+async def _events(view: View, check: Check, seconds: float | None) -> AsyncGenerator[tuple[str, object]]:
     number, stale, heartbeat = 0, False, monotonic() + HEARTBEAT
     end = float("inf") if seconds is None else monotonic() + seconds
     while True:
         if view.ended or monotonic() >= end:
-            yield "ended", {"why": view.ended or "closed"}
+            yield "ended", {"why": view.ended or CLOSED}
             return
         news = view.since(number)
         if news.html or stale != view.stale:
             number, stale = news.number, view.stale
             yield "regions", {"regions": news.html, "stale": stale}
         if monotonic() >= heartbeat:
-            if not await is_allowed():
-                yield "ended", {"why": "unauthorized"}
+            if why := await check():
+                yield "ended", {"why": why}
                 return
             heartbeat = monotonic() + HEARTBEAT
             yield "heartbeat", {}

@@ -55,7 +55,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     title: str
     page: Any
     parent: str
-    """The page to which it belongs, as in `/settings`: the navigation shows it, and live updates are its own."""
+    """The page to which it belongs, as in `/settings`: the navigation shows it. It has no live updates."""
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -79,6 +79,8 @@ class Page(Route, frozen=True, kw_only=True):
     """Returns what to follow: the page is drawn again when that changes."""
     every: float = 10.0
     """After how many seconds it is drawn again at the latest."""
+    personal: bool = False
+    """True if it shows whose session it is. Then its live updates are shared by tabs of one caller only."""
 
 
 class Action(Route, frozen=True, kw_only=True):
@@ -111,6 +113,7 @@ class Pages:
         unrestricted: bool = False,
         follows: Callable[..., Topic] = follow_overview,
         every: float = 10.0,
+        personal: bool = False,
     ) -> Callable[[Function], Function]:
         """Declare a page."""
 
@@ -127,6 +130,7 @@ class Pages:
                 nav=nav,
                 follows=follows,
                 every=every,
+                personal=personal,
             )
             self.pages.append(page)
             return function

@@ -78,7 +78,7 @@ class CreateToken(Named, frozen=True, kw_only=True):
     rate: str = ""
 
 
-@pages.show("/settings", "settings.html", title="Settings", nav=Nav("Settings", "s"), unrestricted=True)
+@pages.show("/settings", "settings.html", title="Settings", nav=Nav("Settings", "s"), unrestricted=True, personal=True)
 def show_settings(visit: Visit) -> SettingsPage:
     """Show tokens, nodes and what this server is."""
     access = visit.access

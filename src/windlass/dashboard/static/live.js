@@ -78,9 +78,26 @@ function open() {
     setStatus("off", "reconnecting");
     if (stream && stream.readyState === EventSource.CLOSED) {
       close();
-      setTimeout(() => document.visibilityState === "visible" && open(), 5000);
+      void recover();
     }
   };
+}
+
+/** Follows a refused stream up: a session that has ended leads to the login page, anything else is tried again. */
+async function recover() {
+  const answer = new AbortController();
+  try {
+    const { status } = await fetch(document.body.dataset.live ?? "", { signal: answer.signal });
+    if (status === 401 || status === 403) {
+      location.reload(); // The server sends a page without a session to the login page, and from there back here.
+      return;
+    }
+  } catch {
+    // No network, or no server.
+  } finally {
+    answer.abort();
+  }
+  setTimeout(() => document.visibilityState === "visible" && open(), 5000);
 }
 
 function close() {

@@ -37,7 +37,7 @@ function bindZone() {
   if (own && ![...select.options].some((option) => option.value === own)) select.add(new Option(own, own));
   select.addEventListener("change", async () => {
     await send(form, { zone: select.value });
-    location.reload();
+    if (document.body.dataset.live) location.reload(); // Another page is the answer to a form, and is shown only once.
   });
 }
 
