@@ -89,8 +89,8 @@ class Connection:
         if self._connection.pragma("journal_mode") != "wal":
             with self._queued():
                 self._connection.pragma("journal_mode", "wal")
-        for pragma in ("synchronous = full", "temp_store = memory", "cache_size = -65536"):
-            self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        for pragma, value in (("synchronous", "full"), ("temp_store", "memory"), ("cache_size", -65_536)):
+            self._connection.pragma(pragma, value)
         self.busy = False
 
     def __del__(self) -> None:
