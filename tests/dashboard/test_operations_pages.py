@@ -446,6 +446,25 @@ async def test_a_token_is_created_shown_once_and_revoked(
     assert last_entry(store) == ("token/ci", "revoked", "boss")
 
 
+async def test_a_token_expires_after_90_days_unless_the_form_says_otherwise(
+    browser: Browser, store: MemoryStore, clock: ManualClock
+) -> None:
+    form = (await browser.open("/settings")).partition('action="settings/tokens/create"')[2].partition("</form>")[0]
+    found = re.search(r'name="expires" value="(\w+)"', form)
+    assert found is not None
+    token = await browser.post("/settings/tokens/create", name="shown", scope=["admin"], expires=found[1])
+    await browser.log_in(re.findall(r"wdl_[\w-]+", token.text)[0])
+    await browser.open("/settings")
+    await browser.post("/settings/tokens/create", name="left-out", scope=["read"])
+    await browser.open("/settings")
+    await browser.post("/settings/tokens/create", name="short", scope=["read"], expires="1h")
+
+    expires = {name: each.expires for name, each in tokens.read_tokens(store).items()}
+
+    days = clock.now() + 90 * 86_400 * 1_000_000
+    assert expires == {"shown": days, "left-out": days, "short": clock.now() + 3_600 * 1_000_000}
+
+
 async def test_readers_see_no_forms_and_no_tokens(
     browse: Callable[..., Browser], store: MemoryStore, token: Callable[..., str]
 ) -> None:

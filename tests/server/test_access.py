@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 import httpx
@@ -19,9 +21,13 @@ from windlass.config import InvalidSettings
 from windlass.core.fingerprint import fingerprint
 from windlass.core.lifecycle import State
 from windlass.operations import tokens as tokens_module
-from windlass.operations.caller import Scope
+from windlass.operations.caller import Caller, Scope
 from windlass.operations.tokens import hash_secret, read_tokens
+from windlass.server import app as app_module
+from windlass.server.http import service as service_module
+from windlass.server.http.rate_limit import RateLimiter
 from windlass.server.http.routing import Mode, Route
+from windlass.server.http.service import Service
 from windlass.server.routes.table import TABLE
 from windlass.server.settings import ServerSettings
 from windlass.stores.protocol import Store
@@ -404,6 +410,21 @@ async def test_an_expired_token_is_refused_and_still_counts_as_a_token(
     problem(await connect().get(f"{API}/tasks"), 401, "unauthorized")
 
 
+async def test_a_token_expires_after_90_days_unless_its_creator_says_otherwise(
+    connect: Connect, clock: ManualClock, token: Token
+) -> None:
+    usual, lasting = connect(token(Scope.READ)), connect(token(Scope.READ, name="lasting", lasts=None))
+
+    clock.advance(timedelta(days=90) - timedelta(seconds=1))
+    before = await usual.get(f"{API}/tasks")
+    clock.advance(timedelta(seconds=1))
+    after = await usual.get(f"{API}/tasks")
+
+    assert before.status_code == 200
+    problem(after, 401, "unauthorized")
+    assert (await lasting.get(f"{API}/tasks")).status_code == 200
+
+
 async def test_a_revoked_token_is_refused(
     connect: Connect, store: Store, token: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -493,6 +514,54 @@ async def test_a_caller_above_its_rate_limit_is_refused(connect: Connect, token:
     problem(second, 429, "rate_limited")
     assert int(second.headers["retry-after"]) > 1
     assert (await connect(token(Scope.READ, name="other")).get(f"{API}/queues")).status_code == 200
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> list[Service]:
+    """Collect what servers are made of. Their rate limiters have a clock that stands still."""
+    made: list[Service] = []
+
+    def create(*given: Any) -> Service:
+        made.append(Service(*given))
+        return made[-1]
+
+    monkeypatch.setattr(app_module, "Service", create)
+    monkeypatch.setattr(service_module, "RateLimiter", partial(RateLimiter, clock=lambda: 0.0))
+    return made
+
+
+async def test_by_default_every_token_has_1000_requests_per_second_with_bursts_of_twice_as_many(
+    connect: Connect, token: Token, services: list[Service]
+) -> None:
+    client, other = connect(token(Scope.READ)), token(Scope.READ, name="other")
+    [service] = services
+    for _ in range(1_999):
+        service.rate_limiter.take(Caller(name="read", scopes=frozenset([Scope.READ])))
+
+    last, refused = await client.get(f"{API}/queues"), await client.get(f"{API}/queues")
+    served = await client.get(f"{API}/queues", headers={"Authorization": f"Bearer {other}"})
+
+    assert (last.status_code, served.status_code) == (200, 200)
+    assert "limited to 1000 requests per second" in problem(refused, 429, "rate_limited")["detail"]
+
+
+async def test_by_default_every_token_has_1000_requests_at_the_same_time(
+    connect: Connect, token: Token, services: list[Service]
+) -> None:
+    client = connect(token(Scope.READ))
+    [service] = services
+    caller = Caller(name="read", scopes=frozenset([Scope.READ]))
+
+    with ExitStack() as running:
+        for _ in range(999):
+            running.enter_context(service.concurrency.running(caller))
+        last = await client.get(f"{API}/queues")
+        running.enter_context(service.concurrency.running(caller))
+        refused = await client.get(f"{API}/queues")
+
+    assert last.status_code == 200
+    problem(refused, 429, "too_many_requests")
+    assert (await client.get(f"{API}/queues")).status_code == 200
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=named)

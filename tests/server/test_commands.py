@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_a_token_is_created_shown_once_listed_and_revoked(windlass: Run) -> None
         4,
         "windlass: Unknown token: 'ci'. `windlass token ls` lists the tokens.\n",
     )
+
+
+def test_a_token_expires_after_90_days_unless_the_command_says_otherwise(windlass: Run) -> None:
+    windlass("token", "create", "usual", "--scope", "read")
+    windlass("token", "create", "short", "--scope", "read", "--expires", "1h")
+    windlass("token", "create", "lasting", "--scope", "read", "--expires", "none")
+
+    listed = {token["name"]: token for token in json.loads(windlass("token", "ls", "--json").stdout)["tokens"]}
+
+    def lasts(name: str) -> float:
+        created, expires = (datetime.fromisoformat(listed[name][field]) for field in ("created", "expires"))
+        return (expires - created).total_seconds()
+
+    assert lasts("usual") == 90 * 86_400
+    assert lasts("short") == 3_600
+    assert listed["lasting"]["expires"] is None
 
 
 def test_a_name_can_be_used_again_after_it_was_revoked(windlass: Run) -> None:
