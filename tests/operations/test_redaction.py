@@ -38,8 +38,10 @@ from windlass.operations import (
     workflows,
 )
 from windlass.operations.access import Access
+from windlass.operations.argument_fields import get_fields
 from windlass.operations.bulk import BulkAction, Verb
 from windlass.operations.canary import find_retried, find_run, find_runs, run_canary
+from windlass.operations.last_success import compare_with_last_success
 from windlass.operations.workflow_graph import Summary
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
@@ -121,6 +123,8 @@ READS: dict[str, Read] = {
     "queues.get_all": lambda access, _: queues.get_all(access),
     "queues.get_waits": lambda access, _: queues.get_waits(access),
     "queues.series": lambda access, _: queues.series(access, "default", Resolution.MINUTE, timedelta(hours=1)),
+    "argument_fields.get_fields": lambda access, at: [get_fields(access, id) for id in (at.failed, at.done)],
+    "last_success.compare_with_last_success": lambda access, at: compare_with_last_success(access, at.failed),
     "tasks.attempts": lambda access, at: tasks.attempts(access, at.failed),
     "tasks.details": lambda access, at: [tasks.details(access, id) for id in (at.failed, at.done)],
     "tasks.each": lambda access, _: list(islice(tasks.each(access, Filter()), 10)),
@@ -150,6 +154,7 @@ READS: dict[str, Read] = {
 }
 RESTORED = ("breakers", "bulk", "crons", "limits", "pools", "queues", "tasks", "tenants")
 NOT_FOR_PEOPLE = {
+    "argument_fields.parse_fields": "what the caller gave",
     "bulk.check_known": "nothing; it only refuses",
     "cascade.check_cascade": "nothing; it only refuses",
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",

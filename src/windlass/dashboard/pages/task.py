@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, cast
+from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from windlass.core.lifecycle import State
-from windlass.core.payload import json_object
 from windlass.core.task import Attempt, Change, Task, TaskId
+from windlass.dashboard.forms import Reason
 from windlass.dashboard.page import Goto, Pages
 from windlass.dashboard.svg.timeline import Segment, find_segments
 from windlass.dashboard.tracebacks import Part, split_error
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidTask
 from windlass.operations import audit, dead_letters, tasks
+from windlass.operations.argument_fields import (
+    MOST_CHARACTERS,
+    ArgumentField,
+    EditedField,
+    get_fields,
+    parse_fields,
+)
+from windlass.operations.last_success import Comparison, Difference, compare_with_last_success
 from windlass.operations.tasks import TaskDetails
 from windlass.server.events.topics import TaskTopic, Topic
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.dead_letters import DeadGroup
-from windlass.stores.protocol import Filter, Neighbour
+from windlass.stores.protocol import Neighbour
 
 pages = Pages()
 
 MOST_NEIGHBOURS = 10
 MOST_LINES = 1_000
 """How many lines of the output of an attempt are shown, the last ones."""
-MOST_CHARACTERS = 20_000
-REDACTED = "[redacted]"
+MOST_COMPARED = 500
+"""How many characters of a value the comparison shows."""
+BEFORE = 40
+"""How many characters it shows before the first one that differs in a long value."""
+
+
+class Kind(StrEnum):
+    """How an argument is edited."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True):
     """How to show the timeline."""
 
     first_wait: bool = True
-
-
-class Argument(Struct, frozen=True, kw_only=True):
-    """One argument, as it is shown and as it can be edited."""
-
-    name: str
-    type: str
-    text: str
-    """Text as it is, anything else as JSON."""
-    hidden: bool
-    """True if it is, or has, a secret. It can be replaced but not seen."""
 
 
 class ShownOutput(Struct, frozen=True, kw_only=True):
@@ -75,19 +82,13 @@ class CurrentAttempt(Struct, frozen=True, kw_only=True):
     output: ShownOutput
 
 
-class Difference(Struct, frozen=True, kw_only=True):
-    """What differs from the last task of the same handler that completed."""
+class ShownDifference(Struct, frozen=True, kw_only=True):
+    """What differs from the last task of the same handler that completed, cut where the two sides differ."""
 
     field: str
     here: str
     there: str
-
-
-class Comparison(Struct, frozen=True, kw_only=True):
-    """The last task of the same handler that completed, and how it differs."""
-
-    task: Task
-    differences: Sequence[Difference]
+    hidden: bool
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
@@ -99,13 +100,14 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     running: CurrentAttempt | None
     attempts: Sequence[ShownAttempt]
     """The newest first."""
-    arguments: Sequence[Argument]
+    arguments: Sequence[ArgumentField]
     result: str | None
     prerequisites: Sequence[Neighbour]
     dependents: Sequence[Neighbour]
     more_neighbours: int
     group: DeadGroup | None
     comparison: Comparison | None
+    differences: Sequence[ShownDifference]
     entries: Sequence[EntrySeen]
 
     @property
@@ -156,35 +158,31 @@ def show_task(visit: Visit, id: str, query: TaskQuery) -> TaskPage:
     around = tasks.graph(access, task.id)
     shown = [around.prerequisites[:MOST_NEIGHBOURS], around.dependents[:MOST_NEIGHBOURS]]
     ended = task.state.ended_badly or task.state is State.RETRYING
+    comparison = compare_with_last_success(access, task.id) if ended else None
     return TaskPage(
         details=found,
         segments=find_segments(task, found.attempts, visit.now),
         skip_first_wait=not query.first_wait,
         running=_running(found),
         attempts=_attempts(found),
-        arguments=_arguments(visit, task),
+        arguments=get_fields(access, task.id),
         result=None if task.result is None else _pretty(task.result),
         prerequisites=shown[0],
         dependents=shown[1],
         more_neighbours=len(around.prerequisites) + len(around.dependents) - sum(map(len, shown)),
         group=dead_letters.find_group(access, task.id),
-        comparison=_compare(visit, found) if ended else None,
+        comparison=comparison,
+        differences=[] if comparison is None else [_cut(each) for each in comparison.differences],
         entries=[] if visit.caller.limited else audit.find(access, f"task/{task.id}", limit=20).entries,
     )
 
 
-class Reason(Struct, frozen=True, kw_only=True):
-    """The reason for an action, for the audit log."""
-
-    why: str = ""
-
-
 class EditForm(Reason, frozen=True, kw_only=True):
-    """The arguments as they were shown and as they are now, in the same order."""
+    """The fields of the arguments: their names, how they were shown, and their texts, in the same order."""
 
-    name: list[str] = []
-    was: list[str] = []
-    value: list[str] = []
+    name: list[str] = field(default_factory=list[str])
+    kind: list[Kind] = field(default_factory=list[Kind])
+    value: list[str] = field(default_factory=list[str])
 
 
 class ChangeForm(Reason, frozen=True, kw_only=True):
@@ -227,14 +225,13 @@ def set_priority(visit: Visit, form: ChangeForm, id: UUID) -> Goto:
 @pages.act("/tasks/{id}/edit")
 def edit(visit: Visit, form: EditForm, id: UUID) -> Goto:
     """Submit a task that ended badly again, with the arguments that were changed. The old task stays as it is."""
-    schema = _properties(visit, tasks.get(visit.access, TaskId(id)).handler)
-    if not len(form.name) == len(form.was) == len(form.value):
+    if not len(form.name) == len(form.kind) == len(form.value):
         raise InvalidTask("args: the form is incomplete. Reload the page and try again.")
-    changes = {
-        name: _parse(name, value, schema.get(name))
-        for name, was, value in zip(form.name, form.was, form.value, strict=True)
-        if value.replace("\r\n", "\n") != was.replace("\r\n", "\n")
-    }
+    edited = [
+        EditedField(name=name, as_text=kind is Kind.TEXT, text=value)
+        for name, kind, value in zip(form.name, form.kind, form.value, strict=True)
+    ]
+    changes = parse_fields(visit.access, TaskId(id), edited)
     if not changes:
         raise InvalidTask("args: nothing was changed. To run the task again as it is, retry it.")
     receipt = tasks.edit_and_retry(visit.access, TaskId(id), changes, visit.author(form.why))
@@ -263,71 +260,19 @@ def _last_lines(text: str) -> ShownOutput:
     return ShownOutput(text="\n".join(lines[-MOST_LINES:]), cut=len(lines) > MOST_LINES)
 
 
-def _arguments(visit: Visit, task: Task) -> list[Argument]:
-    schema, given = _properties(visit, task.handler), json_object(task.args)
-    return [
-        Argument(
-            name=name,
-            type=_type_name(schema.get(name), value),
-            text=_shown(value)[:MOST_CHARACTERS],
-            hidden=REDACTED in _shown(value),
-        )
-        for name, value in given.items()
-    ]
-
-
-def _properties(visit: Visit, handler: str) -> Mapping[str, Any]:
-    found = visit.access.catalog.parameters(handler).get("properties")
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def _type_name(schema: object, value: object) -> str:
-    """Return the type that a handler declares for an argument, or that of its value."""
-    described = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
-    named = described.get("type")
-    if isinstance(named, str):
-        return str(described.get("format", named))
-    if isinstance(described.get("$ref"), str):
-        return str(described["$ref"]).rpartition("/")[2]
-    options = described.get("anyOf")
-    if isinstance(options, list):
-        return " or ".join(_type_name(each, None) for each in cast("list[Any]", options))
-    names: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array"}
-    return "null" if value is None else names.get(type(value), "object")
-
-
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)).decode()
-
-
-def _parse(name: str, text: str, schema: object) -> Any:
-    """Return the value of an argument that was edited: text if its handler takes text, else JSON."""
-    if _type_name(schema, text) == "string":
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise InvalidTask(f"args: {name}={text[:80]!r} is not JSON ({error}). Put text in double quotes.") from None
-
-
 def _pretty(text: str) -> str:
     return msgspec.json.format(text)[:MOST_CHARACTERS]
 
 
-def _compare(visit: Visit, found: TaskDetails) -> Comparison | None:
-    """Compare a task with the newest one of the same handler that completed."""
-    task = found.task
-    succeeded = Filter(handler=task.handler, states=frozenset({State.COMPLETED}))
-    page = tasks.find(visit.access, succeeded, limit=1)
-    if not page.tasks:
-        return None
-    other = page.tasks[0]
-    here, there = json_object(task.args), json_object(other.args)
-    fields = [(f"args.{name}", _cut(here, name), _cut(there, name)) for name in sorted(here.keys() | there.keys())]
-    fields += [(name, str(getattr(task, name)), str(getattr(other, name))) for name in ("queue", "tenant", "priority")]
-    differences = [Difference(field=name, here=one, there=two) for name, one, two in fields if one != two]
-    return Comparison(task=other, differences=differences)
+def _cut(difference: Difference) -> ShownDifference:
+    """Cut both sides to what is around the first character that differs."""
+    here, there = (("–" if side is None else side) for side in (difference.here, difference.there))
+    pairs = enumerate(zip(here, there, strict=False))
+    same = next((index for index, (one, other) in pairs if one != other), min(len(here), len(there)))
+    start = max(0, same - BEFORE) if max(len(here), len(there)) > MOST_COMPARED else 0
 
+    def cut(text: str) -> str:
+        part = text[start : start + MOST_COMPARED]
+        return ("…" if start else "") + part + ("…" if start + MOST_COMPARED < len(text) else "")
 
-def _cut(args: Mapping[str, Any], name: str) -> str:
-    return _shown(args[name])[:500] if name in args else "–"
+    return ShownDifference(field=difference.field, here=cut(here), there=cut(there), hidden=difference.hidden)
