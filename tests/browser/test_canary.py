@@ -56,5 +56,5 @@ def test_a_fixed_bug_is_shown_as_fixed_without_a_reload(site: Site, visit: Visit
     assert visitor.page.url.endswith(f"/dead/{group.id}")
     assert "No task fails with this bug any more" in visitor.page.inner_text("#live_numbers")
     assert visitor.page.locator(form("canary")).count() == 0
-    assert visitor.page.locator("#retried a").count() == number
+    assert visitor.page.locator("#retried-tasks a").count() == number
     assert visitor.check("fixed") == []
