@@ -89,6 +89,28 @@ def test_a_task_that_does_not_stop_is_cancelled_by_the_sweep_after_its_grace(sto
     assert complete(store, claim) == [LeaseLost(claim.lease)]
 
 
+def test_only_a_task_that_was_running_keeps_the_request_to_stop_after_its_end(store: Store, clock: ManualClock) -> None:
+    """An undo restores only those without it."""
+    for _ in range(3):
+        submit_one(store)
+    stopped, overdue = store.claim(a_session(store), ["default"], limit=2)
+    lost = claim_one(store, a_session(store, ttl=timedelta(seconds=3)))
+    ids = [stopped.id, overdue.id, lost.id, submit_one(store)]
+    store.cancel(ids, reason="no")
+    complete(store, stopped)
+
+    clock.advance(10 * SECOND + MICROSECOND)
+    sweep_until_quiet(store)
+
+    ended = [task_of(store, id) for id in ids]
+    assert [(task.state, task.cancel_requested) for task in ended] == [
+        (State.CANCELLED, True),
+        (State.CANCELLED, True),
+        (State.CANCELLED, True),
+        (State.CANCELLED, False),
+    ]
+
+
 def test_the_grace_may_be_chosen(store: Store, clock: ManualClock) -> None:
     hurried, patient = submit(store, a_task(), a_task())
     claim_all(store, a_session(store, ttl=DAY))

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.operations.test_audited_actions import ACTIONS, KINDS, with_things
-from tests.support.builders import a_task, after, in_state, states_of, submit, submit_one, task_of
+from tests.support.builders import a_session, a_task, after, complete, in_state, states_of, submit, submit_one, task_of
 from windlass.core.breaker import BreakerState, decode, record
 from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
@@ -27,7 +27,7 @@ from windlass.operations.bulk import MOST_RESTORED, BulkAction, Verb
 from windlass.operations.caller import Caller, Scope
 from windlass.stores.coordination import MAX_DATA, EntrySeen
 from windlass.stores.memory import MemoryStore
-from windlass.stores.protocol import Filter, Store
+from windlass.stores.protocol import Filter, Page, Store
 from windlass.stores.sqlite import SQLiteStore
 
 ANN, BOB = Author("ann", "because"), Author("bob")
@@ -258,7 +258,7 @@ def test_only_tasks_that_are_still_cancelled_for_its_reason_come_back(store: Sto
 
 def test_two_cancels_do_not_stand_in_the_way_of_each_other(store: Store, access: Access) -> None:
     ids = [submit_one(store, queue=queue) for queue in ("mail", "mail", "bulk", "bulk")]
-    numbers = []
+    numbers = list[int]()
     for queue in ("mail", "bulk"):
         action = BulkAction(access, Verb.CANCEL, Filter(queue=queue), ANN)
         assert action.count() == 2
@@ -276,6 +276,103 @@ def test_a_cancel_of_a_running_task_is_not_undone(store: Store, access: Access) 
 
     with pytest.raises(NotAllowed, match="Its tasks had started"):
         undo.undo(access, newest(store).number, ANN)
+
+
+def test_a_task_that_was_claimed_just_before_its_cancel_is_not_restored(
+    store: Store, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would run a second time from its beginning, even if it may be attempted only once."""
+    cancel, numbers = store.cancel, list[int]()
+
+    def claim_first(*args: Any, **given: Any) -> int:
+        [claim, *_] = store.claim(a_session(store), ["mail"], limit=1)
+        done = cancel(*args, **given)
+        complete(store, claim)
+        return done
+
+    monkeypatch.setattr(store, "cancel", claim_first)
+    one = submit_one(store, queue="mail", at_most_once=True)
+    tasks.cancel(access, one, ANN)
+    numbers.append(newest(store).number)
+    two, three = (submit_one(store, queue="mail", at_most_once=True) for _ in range(2))
+    action = BulkAction(access, Verb.CANCEL, [two, three], ANN)
+    assert action.count() == 2
+    action.run()
+    numbers.append(newest(store).number)
+    assert states_of(store, [one, two, three]) == [State.CANCELLED] * 3
+
+    with pytest.raises(NotAllowed, match="had started when they were cancelled"):
+        undo.undo(access, numbers[0], BOB)
+    undo.undo(access, numbers[1], BOB)
+
+    assert states_of(store, [one, two, three]) == [State.CANCELLED, State.CANCELLED, State.RUNNABLE]
+
+
+def test_a_part_that_a_limited_caller_undoes_leaves_the_rest_to_others(store: Store, access: Access) -> None:
+    acme, beta = (submit_one(store, tenant=tenant) for tenant in ("acme", "beta"))
+    action = BulkAction(access, Verb.CANCEL, [acme, beta], ANN)
+    assert action.count() == 2
+    action.run()
+    number = newest(store).number
+
+    part = undo.undo(of_tenant(store, "acme"), number, Author("acme-token"))
+
+    assert states_of(store, [acme, beta]) == [State.RUNNABLE, State.CANCELLED]
+    assert (part.number, part.text, part.by, part.data) == (number, "restored 1 task", "", "")
+    assert newest(store).text.startswith(f"undid a part of #{number} (")
+    with pytest.raises(UnknownEntry):
+        undo.undo(of_tenant(store, "acme"), number, Author("acme-token"))
+    undo.undo(access, number, BOB)
+    assert states_of(store, [acme, beta]) == [State.RUNNABLE, State.RUNNABLE]
+    with pytest.raises(NotAllowed, match="already undone by bob"):
+        undo.undo(access, number, BOB)
+
+
+def test_a_limited_caller_who_undoes_every_task_of_an_entry_undoes_the_entry(store: Store, access: Access) -> None:
+    for limited in (of_tenant(store, "acme"), of_queue(store, "mail")):
+        cancel_two(access, "mail", "acme")
+        number = newest(store).number
+        undo.undo(limited, number, Author("team"))
+
+        with pytest.raises(NotAllowed, match="already undone by team"):
+            undo.undo(access, number, BOB)
+
+
+def test_an_undo_without_the_dependents_leaves_the_entry_open(store: Store, access: Access) -> None:
+    first, _, own = submit(
+        store, a_task(key="first", queue="mail"), after("then", "first", queue="bulk"), a_task(queue="bulk")
+    )
+    action = BulkAction(access, Verb.CANCEL, [first, own], ANN)
+    assert action.count() == 2
+    action.run()
+    number = newest(store).number
+    undo.undo(of_queue(store, "mail"), number, Author("team"))
+
+    undo.undo(access, number, BOB)
+
+    assert states_of(store, [first, own]) == [State.RUNNABLE, State.RUNNABLE]
+
+
+def test_a_bulk_cancel_reads_each_task_once_and_few_at_a_time(
+    store: Store, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(250):
+        submit_one(store)
+    action = BulkAction(access, Verb.CANCEL, Filter(handler="work"), ANN)
+    total = action.count()
+    find, read = store.find, list[int]()
+
+    def count_and_find(*args: Any, **given: Any) -> Page:
+        page = find(*args, **given)
+        read.append(len(page.tasks))
+        return page
+
+    monkeypatch.setattr(store, "find", count_and_find)
+    monkeypatch.setattr(store, "get", None)
+
+    action.run()
+
+    assert (max(read), sum(read)) == (100, total)
 
 
 def test_a_cancel_of_very_many_tasks_is_not_undone(

@@ -9,6 +9,7 @@ import pytest
 from tests.server.conftest import API, Client, problem
 from tests.server.test_access import Connect, Token
 from tests.support.builders import submit_one
+from windlass.core.lifecycle import State
 from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.operations.caller import Scope
 from windlass.stores.protocol import Store
@@ -69,6 +70,26 @@ async def test_a_limited_token_learns_nothing_from_entries_that_it_cannot_undo(
             answer = await team.post(f"{API}/audit/{number}/undo")
             found = problem(answer, 404, "unknown_entry")["detail"]
             assert found == f"Unknown audit entry: {number}. `windlass audit ls` lists them."
+
+
+async def test_a_limited_token_learns_nothing_of_others_from_an_entry_that_it_undoes(
+    client: Client, connect: Connect, store: Store, token: Token
+) -> None:
+    own, other = submit_one(store, tenant="acme"), submit_one(store, tenant="beta")
+    body = {"q": "handler:work", "why": "a merger", "by": "operator"}
+    cancelled = await client.post(f"{API}/tasks:cancel", json=body)
+    assert cancelled.is_success, cancelled.text
+    [entry] = store.audit(limit=1)
+
+    answer = await connect(token(Scope.OPERATE, tenant="acme")).post(f"{API}/audit/{entry.number}/undo")
+
+    assert answer.status_code == 200, answer.text
+    assert store.get([own, other])[0].state is State.RUNNABLE  # type: ignore[union-attr]
+    seen = answer.json()
+    assert (seen["number"], seen["text"], seen["by"], seen["data"]) == (entry.number, "restored 1 task", "", {})
+    for secret in (str(other), "operator", "merger", "handler:work"):
+        assert secret in f"{entry.by} {entry.text} {entry.data}"
+        assert secret not in answer.text
 
 
 async def test_a_limited_token_undoes_what_it_could_have_changed(

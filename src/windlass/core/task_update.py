@@ -129,6 +129,11 @@ def restored_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any
     }
 
 
+def is_stopped_by_request(task: Task) -> bool:
+    """Return True if a cancel asks a task to stop, or has asked it, because it was running. The request stays."""
+    return task.state is State.LEASED or task.cancel_requested
+
+
 def _state_when_due(state: State, *, later: bool) -> State:
     if state is State.RUNNABLE and later:
         return State.SCHEDULED

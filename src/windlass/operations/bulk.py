@@ -33,6 +33,8 @@ from windlass.stores.protocol import Filter, Selection
 
 BATCH = 500
 """How many tasks are counted or purged in one step."""
+FEW = 100
+"""How many tasks are read at once with their arguments, of up to 256 KB each."""
 MOST_RESTORED = 1_000
 """How many tasks a cancel may have that can be undone. Their ids are kept in its audit entry."""
 
@@ -144,14 +146,28 @@ class BulkAction:
                 yield selection[start : start + BATCH]
 
     def _choose_restorable(self) -> list[TaskId]:
-        """Choose the tasks of a cancel one by one, if their number allows to undo it. Return those not started."""
+        """Choose the tasks of a cancel one by one, if their number allows to undo it. Return those not started.
+
+        Only ids are kept: the arguments of a thousand tasks may have 256 MB.
+        """
         if not self.exact or self.total > MOST_RESTORED:
             return []
-        found: list[Task] = []
-        for batch in self._batches():
-            found += [task for task in self._access.store.get(batch) if task is not None]
-        self._selection = [task.id for task in found]
-        return [task.id for task in found if is_restorable(task)] if len(found) <= MOST_RESTORED else []
+        chosen: dict[TaskId, bool] = {}
+        for task in self._tasks():
+            chosen[task.id] = is_restorable(task)
+            if len(chosen) > MOST_RESTORED:
+                return []
+        self._selection = list(chosen)
+        return [id for id, restorable in chosen.items() if restorable]
+
+    def _tasks(self) -> Iterator[Task]:
+        store, selection = self._access.store, self._selection
+        if isinstance(selection, Filter):
+            for page in pages(lambda after: store.find(selection, limit=FEW, after=after)):
+                yield from page.tasks
+        else:
+            for start in range(0, len(selection), FEW):
+                yield from (task for task in store.get(selection[start : start + FEW]) if task is not None)
 
     def _entry(self, batch: Sequence[TaskId] | None = None, undo: FieldChange | None = None) -> Entry:
         """Return the audit entry of the whole action, or of one batch, which is a transaction of its own."""
@@ -167,9 +183,9 @@ class BulkAction:
         return self._author.entry(subject, self._verb.done, text, **data)
 
 
-def restore(access: Access, _: str, reversal: Reversal) -> None:
-    """Undo a cancel of several tasks."""
-    restore_cancelled(access, reversal.change.tasks, reversal)
+def restore(access: Access, _: str, reversal: Reversal) -> int:
+    """Undo a cancel of several tasks. Return the number of tasks that went back."""
+    return restore_cancelled(access, reversal.change.tasks, reversal)
 
 
 def check_known(access: Access, ids: Sequence[TaskId]) -> None:

@@ -73,10 +73,11 @@ class Reversal(Struct, frozen=True):
         """Return the entry of the undo, which can itself be undone."""
         return self.note_done(undo=compare_fields(present, restored))
 
-    def note_done(self, **data: object) -> Entry:
-        """Return the entry of the undo."""
-        text = f"undid #{self.entry.number} ({self.entry.text})"
-        return self.author.entry(self.entry.subject, "undone", text, undoes=self.entry.number, **data)
+    def note_done(self, *, whole: bool = True, **data: object) -> Entry:
+        """Return the entry of the undo. One of only some tasks of the entry does not count as its undo."""
+        number = self.entry.number
+        text = f"undid {'' if whole else 'a part of '}#{number} ({self.entry.text})"
+        return self.author.entry(self.entry.subject, "undone", text, undoes=number if whole else None, **data)
 
 
 def to_fields(value: object) -> Fields:

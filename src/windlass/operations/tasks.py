@@ -19,11 +19,11 @@ from windlass.core.payload import encode_args
 from windlass.core.query import parse
 from windlass.core.references import referenced_ids
 from windlass.core.task import Attempt, Change, NewTask, Task, TaskId
-from windlass.core.task_update import Version, version_of
+from windlass.core.task_update import Version, is_stopped_by_request, version_of
 from windlass.core.times import Micros, to_datetime, when
 from windlass.core.waits import WAITS, make_wait
 from windlass.core.why import Why
-from windlass.errors import InvalidPayload, InvalidTask, Refused, UnknownPrerequisite, UnknownTask
+from windlass.errors import InvalidPayload, InvalidTask, NotAllowed, Refused, UnknownPrerequisite, UnknownTask
 from windlass.operations.access import Access
 from windlass.operations.admission import check_admission
 from windlass.operations.author import Author
@@ -235,11 +235,13 @@ def change(access: Access, id: TaskId, change: Change, author: Author, *, expect
     return redact_task(changed, access.catalog)
 
 
-def restore(access: Access, id: str, reversal: Reversal) -> None:
-    """Undo a cancel of a task, or a change of its priority or its times. Raise `NotAllowed` for one that has ended."""
+def restore(access: Access, id: str, reversal: Reversal) -> int:
+    """Undo a cancel of a task, or a change of its priority or its times. Raise `NotAllowed` for one that has ended.
+
+    Return the number of tasks that went back.
+    """
     if "state" in reversal.change.after:
-        restore_cancelled(access, [TaskId(UUID(id))], reversal)
-        return
+        return restore_cancelled(access, [TaskId(UUID(id))], reversal)
 
     def attempt() -> None:
         task = access.task(TaskId(UUID(id)))
@@ -251,6 +253,7 @@ def restore(access: Access, id: str, reversal: Reversal) -> None:
         access.store.update(task.id, change, expect=version_of(task), entries=[reversal.note(present, restored)])
 
     retry_on_conflict(f"task {id}", attempt)
+    return 1
 
 
 def _changeable_fields(task: Task) -> Fields:
@@ -284,8 +287,8 @@ def cancel(access: Access, id: TaskId, author: Author) -> Changed:
 
 
 def is_restorable(task: Task) -> bool:
-    """Return True if a cancel of a task can be undone: it has not started."""
-    return not task.state.final and task.state is not State.LEASED
+    """Return True if a cancel of a task could be undone, unless a worker claims the task first."""
+    return not task.state.final and not is_stopped_by_request(task)
 
 
 def note_cancel(reason: str, tasks: Sequence[TaskId] = ()) -> FieldChange:
@@ -293,21 +296,29 @@ def note_cancel(reason: str, tasks: Sequence[TaskId] = ()) -> FieldChange:
     return FieldChange(before={}, after={"state": State.CANCELLED.value, "reason": reason}, tasks=list(tasks))
 
 
-def restore_cancelled(access: Access, ids: Sequence[TaskId], reversal: Reversal) -> None:
+def restore_cancelled(access: Access, ids: Sequence[TaskId], reversal: Reversal) -> int:
     """Undo a cancel: the tasks that are still cancelled for its reason go back to where they were.
 
-    So do the tasks that were cancelled because of them, unless the caller is limited to a queue. Raise `ChangedSince`
-    if none is left.
+    So do the tasks that were cancelled because of them, unless the caller is limited to a queue. Return the number of
+    tasks that went back. Raise `ChangedSince` if none is left, or `NotAllowed` if those had started: a worker may have
+    claimed them after the operator had seen them waiting.
     """
     reason = reversal.change.after["reason"]
     found = [task for task in access.store.get(ids) if task is not None and access.caller.can_see(task)]
     if not found:
         raise UnknownTask(ids[0])
-    left = [task.id for task in found if task.state is State.CANCELLED and task.reason == reason]
+    cancelled = [task for task in found if task.state is State.CANCELLED and task.reason == reason]
+    left = [task.id for task in cancelled if not is_stopped_by_request(task)]
     if not left:
+        if cancelled:
+            text = "tasks that had started when they were cancelled stay as they are. Retry them instead."
+            raise NotAllowed(f"Entry {reversal.entry.number} cannot be undone: {text}")
         raise ChangedSince
-    dependents, entry = access.caller.queue is None, reversal.note_done(restored=len(left))
-    access.store.retry(left, dependents=dependents, restore=True, entries=[entry])
+    dependents, store = access.caller.queue is None, access.store
+    whole = len(found) == len(ids) or not access.caller.limited
+    whole = whole and (dependents or store.retry(left, dependents=True, dry_run=True) == len(left))
+    entry = reversal.note_done(whole=whole, restored=len(left))
+    return store.retry(left, dependents=dependents, restore=True, entries=[entry])
 
 
 def retry(access: Access, id: TaskId, author: Author) -> Changed:

@@ -19,7 +19,7 @@ from windlass.operations.reversal import ChangedSince, Reversal, read_undo
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Store
 
-KINDS: Mapping[str, Callable[[Access, str, Reversal], None]] = {
+KINDS: Mapping[str, Callable[[Access, str, Reversal], int | None]] = {
     "queue": queues.restore,
     "tenant": tenants.restore,
     "limit": limits.restore,
@@ -29,7 +29,7 @@ KINDS: Mapping[str, Callable[[Access, str, Reversal], None]] = {
     "task": tasks.restore,
     "tasks": bulk.restore,
 }
-"""What undoes an entry, by the kind of its subject."""
+"""What undoes an entry, by the kind of its subject. Of tasks that go back, it returns the number."""
 
 REASONS: Mapping[str, str] = {
     "purged": "The tasks are deleted.",
@@ -52,18 +52,21 @@ REASONS: Mapping[str, str] = {
 def undo(access: Access, number: int, author: Author) -> EntrySeen:
     """Undo an audit entry, and return it. Raise `UnknownEntry`.
 
-    Raise `NotAllowed` if it cannot be undone, was undone before, or what it changed has been changed since. To a caller
-    who is limited to a tenant or a queue, all of these are `UnknownEntry`: the reasons quote the audit log, which such
-    a caller may not read.
+    Raise `NotAllowed` if it cannot be undone, was undone before, or what it changed has been changed since. A caller
+    who is limited to a tenant or a queue may not read the audit log: to such a caller, all of these are `UnknownEntry`,
+    and the entry that is returned says only what was done for them.
     """
     entry = _find(access.store, number)
     try:
-        _undo(access, entry, author)
+        restored = _undo(access, entry, author)
     except (Refused, NotAllowed, LookupError) as error:
         if access.caller.limited and isinstance(error, WindlassError):
             raise UnknownEntry(number) from None
         raise
-    return redact_entry(entry)
+    if not access.caller.limited:
+        return redact_entry(entry)
+    done = f"{entry.subject} is as it was" if restored is None else f"restored {restored:,} task{'s' * (restored != 1)}"
+    return EntrySeen(number=number, at=access.now, subject=entry.subject, action="undone", text=done)
 
 
 def can_undo(entry: EntrySeen) -> bool:
@@ -101,7 +104,7 @@ def find_new(access: Access, author: str, after: int, *, limit: int = 100) -> li
     return [redact_entry(entry) for entry in newer if entry.by == author and entry.number in undoable]
 
 
-def _undo(access: Access, entry: EntrySeen, author: Author) -> None:
+def _undo(access: Access, entry: EntrySeen, author: Author) -> int | None:
     kind, _, name = entry.subject.partition("/")
     change, store = read_undo(entry).undo, access.store
     if change is None:
@@ -109,7 +112,7 @@ def _undo(access: Access, entry: EntrySeen, author: Author) -> None:
         raise NotAllowed(f"Entry {entry.number} ({redact_entry(entry).text}) cannot be undone. {reason}")
     _check_not_undone(store, entry)
     try:
-        KINDS[kind](access, name, Reversal(entry, change, author))
+        return KINDS[kind](access, name, Reversal(entry, change, author))
     except ChangedSince:
         _check_not_undone(store, entry)
         raise NotAllowed(f"Entry {entry.number} cannot be undone: {_describe_change(store, entry)}") from None

@@ -41,5 +41,8 @@ def read_audit(call: Call, query: ReadAudit) -> EntryPage:
 
 @route("POST", "/audit/{number}/undo", Scope.OPERATE, errors=UNDO_ERRORS)
 def undo_entry(call: Call, number: Number, body: Reason = NO_REASON) -> EntryShape:
-    """Undo what an entry records, if it has not been changed since. Return the entry that was undone."""
+    """Undo what an entry records, if it has not been changed since. Return the entry that was undone.
+
+    To a token that is limited to a tenant or a queue, return only what was done for it.
+    """
     return entry_shape(undo.undo(call.access, number, call.author(body)))
