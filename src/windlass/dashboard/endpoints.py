@@ -138,7 +138,7 @@ class Endpoints:
                 now = await self._session(request, session.cookie)
             except StoreError:
                 return ""
-            # A stream cannot set a cookie once it has begun, so the browser opens another one to get its cookie renewed.
+            # A stream cannot set a cookie once it has begun, so the browser opens another one.
             return UNAUTHORIZED if now is None else CLOSED if now.renew else ""
 
         parts = self._live.follow(session.caller, place, looks_of(request.cookies), found, session.csrf, check)

@@ -87,7 +87,14 @@ class Site:
         access = Access(
             service.store, caller, catalog=service.handlers, clock=service.clock, cursor_key=service.cursor_key
         )
-        return Visit(access, place, looks, read_only=self.settings.read_only, csrf=self.csrf_mark)
+        return Visit(
+            access,
+            place,
+            looks,
+            service.background,
+            read_only=self.settings.read_only,
+            csrf=self.csrf_mark,
+        )
 
     def find(self, path: str, query: Sequence[tuple[str, str]]) -> Found:
         """Return the page at a path with its arguments. Query parameters that the page does not know are ignored."""

@@ -18,6 +18,7 @@ from windlass.operations.author import Author
 from windlass.operations.caller import Caller, Scope
 from windlass.operations.presentation import Times
 from windlass.operations.queues import PausedQueue
+from windlass.server.background import BackgroundThreads
 
 THEMES = ("auto", "light", "dark")
 
@@ -48,8 +49,19 @@ class Place(Struct, frozen=True, kw_only=True):
 class Visit:
     """One look at one page."""
 
-    def __init__(self, access: Access, place: Place, looks: Looks, *, read_only: bool, csrf: str = "") -> None:
+    def __init__(
+        self,
+        access: Access,
+        place: Place,
+        looks: Looks,
+        background: BackgroundThreads,
+        *,
+        read_only: bool,
+        csrf: str = "",
+    ) -> None:
         self.access, self.place, self.looks = access, place, looks
+        self.background = background
+        """Threads for what takes longer than a request."""
         self.csrf = csrf
         """Stands for the token that forms send back."""
         self.now: Micros = access.now

@@ -124,6 +124,13 @@ class BulkAction:
                     done += store.purge(batch, entries=[self._entry(batch)])
                     yield done
 
+    def count_left(self) -> int | None:
+        """Count the tasks that still match while another thread acts; None if the store cannot say it quickly."""
+        if not isinstance(self._selection, Filter):
+            return None
+        found = self._access.store.count(self._selection)
+        return found.tasks if found.exact else None
+
     def _select_ids(self, ids: Sequence[TaskId]) -> int:
         states, caller = self._verb.states, self._access.caller
         found = [task for task in self._access.store.get(ids) if task is not None and caller.can_see(task)]

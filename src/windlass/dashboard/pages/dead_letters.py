@@ -206,7 +206,7 @@ def start_canary(visit: Visit, group: str, form: StartCanary) -> Goto:
     found = dead_letters.find(visit.access, group)
     if found is None:
         return _gone(group)
-    text = run_in_background(visit.access, found, patience.total_seconds(), visit.author(form.why))
+    text = run_in_background(visit.background, visit.access, found, patience.total_seconds(), visit.author(form.why))
     return Goto(path=f"dead/{found.id}", text=f"Canary: {text}.")
 
 

@@ -13,8 +13,9 @@ from windlass.core.task import Task
 from windlass.dashboard.page import Nav, Pages
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidFilter
-from windlass.operations import facets, tasks
+from windlass.operations import bulk_runs, facets, tasks
 from windlass.operations.bulk import Verb
+from windlass.operations.bulk_runs import BulkRun
 from windlass.operations.facets import Facets
 from windlass.stores.protocol import Filter
 from windlass.wire.cursors import cursor_text, parse_cursor
@@ -71,6 +72,8 @@ class TasksPage(Struct, frozen=True, kw_only=True):
     sampled: int | None = None
     choices: Sequence[Choices] = ()
     views: Sequence[tuple[str, str]] = VIEWS
+    runs: Sequence[BulkRun] = ()
+    """The long actions that are running."""
 
     @property
     def verbs(self) -> Sequence[Verb]:
@@ -97,6 +100,7 @@ def show_tasks(visit: Visit, query: TasksQuery) -> TasksPage:
         exact=divided.exact,
         sampled=divided.sampled,
         choices=_choices(parsed, divided),
+        runs=bulk_runs.get_running(access),
     )
 
 

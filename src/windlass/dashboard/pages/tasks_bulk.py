@@ -1,4 +1,4 @@
-"""Retry, cancel, purge or reprioritize many tasks: a page that shows the effect first, and the action."""
+"""Retry, cancel, purge or reprioritize many tasks: a page that shows the effect first, the action, and its progress."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from windlass.core.filter import STATE, Condition, Op, Pattern, Query
 from windlass.core.lifecycle import UNFINISHED, State
 from windlass.core.query import parse
 from windlass.core.task import Change, Task, TaskId
+from windlass.dashboard.bulk_threads import BulkThread
 from windlass.dashboard.page import Goto, Pages
 from windlass.dashboard.visit import Visit
 from windlass.errors import InvalidTask, NotAllowed, UnknownTask
-from windlass.operations import facets, tasks
+from windlass.operations import bulk_runs, facets, tasks
 from windlass.operations.bulk import BulkAction, Verb
+from windlass.operations.bulk_runs import BulkRun
 from windlass.operations.capacity import estimate_added_seconds
 from windlass.stores.protocol import Filter
 
@@ -86,6 +88,22 @@ class BulkPage(Struct, frozen=True, kw_only=True):
     """How long the present workers need for them."""
 
 
+class RunPage(Struct, frozen=True, kw_only=True):
+    """How far a long action is."""
+
+    run: BulkRun
+    running: bool
+    text: str
+    can_stop: bool
+    undo: list[int]
+    """The audit entries that this person can undo."""
+
+    @property
+    def share(self) -> float:
+        """Return the part that is done."""
+        return min(1.0, self.run.done / self.run.total) if self.run.total else 0.0
+
+
 @pages.show("/tasks/bulk", "tasks_bulk.html", title="Change tasks")
 def confirm(visit: Visit, query: BulkQuery) -> BulkPage:
     """Show what an action would do."""
@@ -95,17 +113,52 @@ def confirm(visit: Visit, query: BulkQuery) -> BulkPage:
 @pages.act("/tasks/bulk")
 def run(visit: Visit, form: BulkForm) -> Goto:
     """Do it."""
-    author = visit.author(form.why)
     if form.verb is BulkVerb.PRIORITY:
         done = _set_priority(visit, form)
-        text = f"Set priority {form.priority} of {_number(done)}."
-    else:
-        verb = Verb(form.verb.value)
-        which = Filter(query=parse(form.q)) if form.all else [TaskId(id) for id in form.id]
-        action = BulkAction(visit.access, verb, which, author)
-        action.count()
-        text = f"{verb.done.capitalize()} {_number(action.run())}."
-    return Goto(path="tasks", params={"q": form.q}, text=text)
+        return Goto(path="tasks", params={"q": form.q}, text=f"Set priority {form.priority} of {_number(done)}.")
+    verb = Verb(form.verb.value)
+    which = Filter(query=parse(form.q)) if form.all else [TaskId(id) for id in form.id]
+    action = BulkThread(visit.access, verb, which, visit.author(form.why), form.q)
+    if not action.start(visit.background):
+        return Goto(path=f"tasks/bulk/{action.id}")
+    if action.error is not None:
+        raise action.error
+    return Goto(path="tasks", params={"q": form.q}, text=f"{verb.done.capitalize()} {_number(action.done)}.")
+
+
+@pages.show("/tasks/bulk/{run}", "bulk_run.html", title="Change tasks", every=1.0, personal=True)
+def show_run(visit: Visit, run: str) -> RunPage:
+    """Show how far a long action is."""
+    found = bulk_runs.get(visit.access, run)
+    running = found.is_running(visit.now)
+    return RunPage(
+        run=found,
+        running=running,
+        text=_describe(found, running=running),
+        can_stop=visit.can_operate and found.can_stop(visit.now),
+        undo=list(found.undo) if visit.can_operate else [],
+    )
+
+
+@pages.act("/tasks/bulk/{run}/stop")
+def stop_run(visit: Visit, run: str) -> Goto:
+    """Stop a long action after its current batch."""
+    bulk_runs.ask_to_stop(visit.access, run)
+    return Goto(path=f"tasks/bulk/{run}", text="It stops after the current batch.")
+
+
+def _describe(run: BulkRun, *, running: bool) -> str:
+    done = f"{run.verb.done.capitalize()} {run.done:,} of {'' if run.exact else 'at least '}{_number(run.total)}"
+    if running:
+        return f"{done}." if run.counted else f"Counting: {_number(run.total)} so far. Nothing has changed yet."
+    if run.problem:
+        return f"{done}, then it ended early: {run.problem.rstrip('.')}. What is done stays done."
+    if not run.ended:
+        rest = "What is done stays done." if run.in_steps else "If it had begun, a node completes it."
+        return f"{done} when its server was last heard of. {rest}"
+    if run.stop and run.done < run.total:
+        return f"{done}, then it was stopped. What is done stays done; the other tasks are as they were."
+    return f"{run.verb.done.capitalize()} {_number(run.done)}."
 
 
 def _set_priority(visit: Visit, form: BulkForm) -> int:

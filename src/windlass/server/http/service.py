@@ -9,6 +9,7 @@ from windlass.operations.caller import Scope
 from windlass.operations.cursor_seal import CursorKey
 from windlass.operations.handler_catalog import HandlerCatalog
 from windlass.operations.tokens import Keyring
+from windlass.server.background import BackgroundThreads
 from windlass.server.events.broadcaster import Broadcaster
 from windlass.server.http.auth import Authenticator
 from windlass.server.http.body_budget import BodyBudget
@@ -35,6 +36,7 @@ class Service:
         self.readiness = Readiness()
         self.bodies = BodyBudget()
         self.workers = HttpWorkers(store)
+        self.background = BackgroundThreads()
         self.broadcaster = Broadcaster(store, self.lanes.operators, self.handlers)
 
     def threads(self, route: Route) -> StoreExecutor:
@@ -56,4 +58,5 @@ class Service:
         """End streams and background threads."""
         self.end_streams()
         await asyncio.to_thread(self.workers.join)
+        await asyncio.to_thread(self.background.close)
         self.lanes.close()
