@@ -103,6 +103,7 @@ READS: dict[str, Read] = {
     "dead_letters.get_ids": lambda access, at: dead_letters.get_ids(access, dead_letters.get(access, at.group)),
     "dead_letters.letters": lambda access, at: dead_letters.letters(access, dead_letters.get(access, at.group)),
     "dead_letters.preview_edit": an_edit,
+    "dead_letters.read_groups": lambda access, _: dead_letters.read_groups(access).groups,
     "limits.get": lambda access, _: limits.get(access, Limit(queue="default")),
     "limits.get_all": lambda access, _: limits.get_all(access),
     "manifest.handlers": lambda access, _: manifest.handlers(access),

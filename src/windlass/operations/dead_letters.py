@@ -24,7 +24,7 @@ from windlass.operations.paging import pages
 from windlass.operations.redact import redact_error, redact_task
 from windlass.operations.tasks import make_successor
 from windlass.stores.coordination import Entry
-from windlass.stores.dead_letters import DeadGroup
+from windlass.stores.dead_letters import DeadGroup, DeadGroups
 from windlass.stores.protocol import Filter
 from windlass.stores.totals import COUNTED
 
@@ -71,11 +71,19 @@ def get_all(
     access: Access, *, queue: str | None = None, tenant: str | None = None, limit: int = COUNTED
 ) -> list[DeadGroup]:
     """Return the bugs among the newest failed tasks, the most frequent first."""
+    return read_groups(access, queue=queue, tenant=tenant, limit=limit).groups
+
+
+def read_groups(
+    access: Access, *, queue: str | None = None, tenant: str | None = None, limit: int = COUNTED
+) -> DeadGroups:
+    """Return the same as `get_all`, and whether there are more failed tasks or bugs than these."""
     where = access.narrow(Filter(queue=queue, tenant=tenant))
     if where is None:
-        return []
-    found = access.store.dead_groups(queue=where.queue, tenant=where.tenant, limit=limit).groups
-    return [replace(group, error=redact_error(group.error)) for group in found]
+        return DeadGroups([], complete=True)
+    found = access.store.dead_groups(queue=where.queue, tenant=where.tenant, limit=limit)
+    groups = [replace(group, error=redact_error(group.error)) for group in found.groups]
+    return DeadGroups(groups, complete=found.complete)
 
 
 def get(access: Access, id: str) -> DeadGroup:
