@@ -116,15 +116,17 @@ def test_a_chart_says_its_values_in_words_and_as_a_table() -> None:
     tree = a_chart(rate, failed, band, markers=[Marker(at=START + 300 * SECOND, label="deploy")], goal=5.0)
 
     svg = find(tree, "chart-svg")[0]
-    assert svg.get("role") == "img"
+    assert svg.get("role") == "group"
     assert svg.findtext("title") == "Load"
-    assert "rate: 9 /s; failed: 5; forecast: 3 to 4 /s" in (svg.findtext("desc") or "")
+    assert "rate: 9/s; failed: 5; forecast: 3/s to 4/s" in (svg.findtext("desc") or "")
     rows = [["".join(cell.itertext()) for cell in row] for row in tree.iter("tr")]
     assert rows[0] == ["time", "rate", "failed", "forecast"]
-    assert rows[1] == ["22:13:20 +00:00", "0 /s", "2", "1 to 2 /s"]
+    assert rows[1] == ["22:13:20 +00:00", "0/s", "2", "1/s to 2/s"]
     assert sum(int(row[2]) for row in rows[1:]) == 5
-    hits = [node.text for node in find(tree, "chart-hits")[0].iter("title")]
-    assert hits[0] == "22:13:20 +00:00 · rate 0 /s · failed 2 · forecast 1 to 2 /s"
+    hits = find(tree, "chart-hit")
+    assert hits[0].get("aria-label") == "22:13:20 +00:00 · rate 0/s · failed 2 · forecast 1/s to 2/s"
+    assert [hit.get("tabindex") for hit in hits] == ["-1"] * (len(rows) - 2) + ["0"], "one stop, then arrow keys"
+    assert [node.get("data-latest") for node in tree.iter("b")] == ["9/s", "5", "3/s to 4/s"]
     assert [node.text for node in find(tree, "chart-mark-label")] == ["deploy"]
     assert find(tree, "chart-goal")
 
@@ -144,9 +146,37 @@ def test_each_axis_says_what_it_measures_and_zeros_have_a_readable_scale() -> No
 
     labels = [label.text for label in find(a_chart(idle, workers), "chart-value")]
 
-    assert "1 /s" in labels
+    assert "1/s" in labels
     assert "6 workers" in labels
     assert not any("e-" in (label or "") for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("rate", "latest", "scale"),
+    [
+        (12.0, "12/s", ["5", "10", "15/s"]),
+        (1 / 60, "1/min", ["0.5", "1/min"]),
+        (3 / 1_800, "6/h", ["2", "4", "6/h"]),
+    ],
+)
+def test_a_low_rate_is_shown_in_a_unit_in_which_it_can_be_read(rate: float, latest: str, scale: list[str]) -> None:
+    tree = a_chart(Line(label="arrived", look="arrivals", points=[(START, rate)], unit="/s"))
+
+    assert [label.text for label in find(tree, "chart-value")] == scale
+    assert [value.text for value in find(tree, "chart-legend")[0].iter("b")] == [latest]
+
+
+def test_each_column_leads_to_its_rows() -> None:
+    failed = Ticks(label="failed", look="failures", points=[(START + SECOND, 2)])
+    rate = Line(label="rate", look="arrivals", points=[(START, 1), (START + 599 * SECOND, 1)])
+
+    def link(start: int, end: int, *, ticks: bool) -> str:
+        return f"{(start - START) / SECOND:g} {(end - START) / SECOND:g} {ticks}"
+
+    hits = find(a_chart(failed, rate, link=link), "chart-hit")
+
+    assert [hit.tag for hit in hits[:2]] == ["a", "a"]
+    assert [hit.get("href") for hit in hits[:2]] == ["0 12.5 True", "12.5 25 False"]
 
 
 def test_a_long_series_is_thinned_but_keeps_its_peak() -> None:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from datetime import timedelta, tzinfo
 from enum import StrEnum
 
+from windlass.core.filter import AGE, STATE, Condition, Op, Pattern, Query
+from windlass.core.lifecycle import State
 from windlass.core.times import Micros, micros
 from windlass.dashboard.svg.elements import Markup
-from windlass.dashboard.svg.time_chart import Layer, Line, Ticks, TimeChart, draw_time_chart
+from windlass.dashboard.svg.time_chart import Layer, Line, Link, Ticks, TimeChart, draw_time_chart
+from windlass.dashboard.visit import Visit
 from windlass.stores.series import Point, Resolution
 
 SECOND = 1_000_000
@@ -54,6 +57,8 @@ def draw_load(
     *,
     zone: tzinfo | None,
     sizes: Sequence[tuple[Micros, float | None]] = (),
+    sizes_label: str = "workers",
+    link: Link | None = None,
 ) -> Markup:
     """Draw what happened in a span. `sizes` are the workers of all pools, as steps."""
     start, end = find_ends(span, now)
@@ -76,13 +81,22 @@ def draw_load(
         Ticks(label="failed", look="failures", points=[(at, found.failed) for at, found in buckets if found.failed]),
     ]
     if sizes:
-        layers.append(Line(label="workers", look="workers", points=sizes, steps=True, axis="right"))
+        layers.append(Line(label=sizes_label, look="workers", points=sizes, steps=True, axis="right"))
     return draw_time_chart(
-        TimeChart(title="Does work get done as fast as it arrives?", start=start, end=end, layers=layers, zone=zone)
+        TimeChart(
+            title="Does work get done as fast as it arrives?",
+            start=start,
+            end=end,
+            layers=layers,
+            zone=zone,
+            link=link,
+        )
     )
 
 
-def draw_waits(points: Sequence[Point], span: Span, now: Micros, *, zone: tzinfo | None, goal: float) -> Markup:
+def draw_waits(
+    points: Sequence[Point], span: Span, now: Micros, *, zone: tzinfo | None, goal: float, link: Link | None = None
+) -> Markup:
     """Draw how long tasks waited before they started, and the goal in seconds if it fits on the scale."""
     start, end = find_ends(span, now)
     started = [(at, found if found.started else None) for at, found in _join(points, span.bucket, start, end)]
@@ -101,8 +115,31 @@ def draw_waits(points: Sequence[Point], span: Span, now: Micros, *, zone: tzinfo
             zone=zone,
             goal=goal if near else None,
             goal_label=f"goal {goal:g} s",
+            link=link,
         )
     )
+
+
+def link_tasks(visit: Visit, queues: Sequence[str] = ()) -> Link:
+    """Return where the columns of a chart lead: to the tasks that were submitted then, of some queues or of all.
+
+    Filters know when a task was submitted, not when it failed. So failures lead to the failed tasks that were submitted
+    before the end of the column, newest first: those that failed in it are among them.
+    """
+    pattern = tuple(Pattern((name,)) for name in queues)
+    among = (Condition(field="queue", op=Op.IS, values=pattern),) if queues else ()
+    failed = Condition(field=STATE, op=Op.IS, values=(Pattern((State.FAILED.value,)),))
+
+    def find(start: Micros, end: Micros, *, ticks: bool) -> str:
+        after = _age(Op.AT_LEAST, visit.now - end)
+        conditions = (failed, *among, after) if ticks else (*among, _age(Op.AT_MOST, visit.now - start), after)
+        return visit.url("tasks", q=str(Query(conditions)))
+
+    return find
+
+
+def _age(op: Op, age: Micros) -> Condition:
+    return Condition(field=AGE, op=op, values=(max(0, age // SECOND * SECOND),))
 
 
 def find_ends(span: Span, now: Micros) -> tuple[Micros, Micros]:

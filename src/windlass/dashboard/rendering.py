@@ -19,6 +19,7 @@ from windlass.core.lifecycle import State
 from windlass.core.limit_text import describe_amounts, describe_scope
 from windlass.core.times import Micros, format_duration, micros, to_datetime
 from windlass.dashboard.svg.bars import draw_share, draw_sparkline
+from windlass.dashboard.svg.scales import format_rate
 from windlass.dashboard.svg.timeline import draw_timeline
 from windlass.dashboard.visit import Visit
 from windlass.operations.presentation import escape_controls, format_attempts, format_few, format_span, shorten_handler
@@ -46,7 +47,7 @@ def environment() -> Environment:
         "few": format_few,
         "duration": duration,
         "iso": format_iso,
-        "pace": format_pace,
+        "pace": format_rate,
         "draw_share": draw_share,
         "draw_sparkline": draw_sparkline,
     }
@@ -116,11 +117,6 @@ def format_number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.1f}" if abs(value) < 10 and value % 1 else f"{value:,.0f}"
-
-
-def format_pace(rate: float) -> str:
-    """Return tasks per second, or per minute if they are few."""
-    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.0f}/min"
 
 
 def format_iso(at: Micros) -> str:

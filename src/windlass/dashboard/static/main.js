@@ -1,6 +1,7 @@
 // @ts-check
 /** Starts what the page needs: live updates, the ends of outputs, ages of times, keys, the palette, and the switches in the header. */
 
+import { bindCharts } from "./charts.js";
 import { followPage } from "./live.js";
 import { bindKeys } from "./keys.js";
 import { followOutputs } from "./output.js";
@@ -17,6 +18,7 @@ bindTables();
 bindViews();
 bindPalette();
 bindKeys();
+bindCharts();
 followOutputs();
 followPage();
 document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

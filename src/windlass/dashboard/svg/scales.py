@@ -85,3 +85,26 @@ def format_number(value: float) -> str:
     if size >= 10_000:
         return f"{value / 1_000:.3g}k"
     return f"{value:,.0f}" if value == round(value) or size >= 100 else f"{value:.3g}"
+
+
+def find_rate_unit(rate: float) -> tuple[str, int]:
+    """Return the unit in which a rate per second is easy to read, and how many seconds it covers.
+
+    >>> find_rate_unit(2), find_rate_unit(0.5), find_rate_unit(0.001)
+    (('/s', 1), ('/min', 60), ('/h', 3600))
+    """
+    if rate >= 1 or rate <= 0:
+        return "/s", 1
+    return ("/min", 60) if rate * 60 >= 1 - 1e-9 else ("/h", 3_600)
+
+
+def format_rate(rate: float) -> str:
+    """Format a rate per second; per minute or per hour if that is easier to read.
+
+    >>> format_rate(1234), format_rate(1.25), format_rate(1 / 60), format_rate(3 / 1800), format_rate(0)
+    ('1,234/s', '1.2/s', '1/min', '6/h', '0/s')
+    """
+    unit, seconds = find_rate_unit(rate)
+    value = rate * seconds
+    short = f"{value:,.0f}" if value >= 10 else f"{value:.1f}".removesuffix(".0")
+    return f"{short}{unit}"

@@ -10,13 +10,20 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import tzinfo
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from windlass.core.times import Micros
 from windlass.dashboard.svg.elements import Markup, element, number
-from windlass.dashboard.svg.scales import find_ticks, find_time_ticks, format_number, format_tick
+from windlass.dashboard.svg.scales import (
+    find_rate_unit,
+    find_ticks,
+    find_time_ticks,
+    format_number,
+    format_rate,
+    format_tick,
+)
 from windlass.operations.presentation import Times
 
 Axis: TypeAlias = Literal["left", "right"]
@@ -30,6 +37,8 @@ BUCKETS = 48
 """How many times have a tooltip and a row in the table."""
 TICK_HEIGHT = 7.0
 EMPTY_HEIGHT = 110
+RATE = "/s"
+"""The unit of rates, which are shown per minute or per hour if they are low."""
 NOTHING = "Nothing was recorded in this time."
 
 
@@ -77,6 +86,14 @@ class Marker(Struct, frozen=True, kw_only=True):
 Layer: TypeAlias = Line | Band | Ticks
 
 
+class Link(Protocol):
+    """Finds the rows behind a column of a chart."""
+
+    def __call__(self, start: Micros, end: Micros, *, ticks: bool) -> str:
+        """Return the address of the list of what happened then, or of the events if the column has `ticks`."""
+        ...
+
+
 class TimeChart(Struct, frozen=True, kw_only=True):
     """What a chart shows, from `start` to `end`."""
 
@@ -95,6 +112,8 @@ class TimeChart(Struct, frozen=True, kw_only=True):
     goal: float | None = None
     """A value of the left axis to mark with a line across."""
     goal_label: str = ""
+    link: Link | None = None
+    """Where a column leads."""
 
 
 def draw_time_chart(chart: TimeChart) -> Markup:
@@ -132,12 +151,13 @@ class _Drawing:
             parts += [
                 self._shapes(inner, "chart-grid", self._grid()),
                 self._shapes(inner, "chart-plot", self._plot()),
-                self._shapes(inner, "chart-hits", self._hits(rows)),
+                self._shapes(inner, "chart-hits", self._hits(rows), hidden=False),
                 *self._value_labels(inner),
                 *self._marker_labels(),
             ]
         parts += self._time_labels(inner)
-        return element("svg", *parts, class_="chart-svg", width="100%", height=height, role="img")
+        role = "img" if self.empty else "group"  # The parts of an image would not be read.
+        return element("svg", *parts, class_="chart-svg", width="100%", height=height, role=role)
 
     def describe(self) -> str:
         """Return the chart in words: the latest value of each series."""
@@ -170,6 +190,9 @@ class _Drawing:
         most = max(found) or 1.0
         if axis == "left" and self._chart.cap is not None:
             most = min(most, self._chart.cap)
+        if self._unit(axis) == RATE:
+            _, seconds = find_rate_unit(most)
+            return [tick / seconds for tick in find_ticks(most * seconds, count=4)]
         if axis == "right":  # Steps at the very top would cross the labels.
             return find_ticks(most * 1.1, count=4, whole=True)
         return find_ticks(most, count=4, whole=self._chart.whole)
@@ -181,7 +204,7 @@ class _Drawing:
         scale = self._scales[axis]
         return HEIGHT - HEIGHT * min(1.0, max(0.0, value / scale[-1])) if scale else HEIGHT
 
-    def _shapes(self, height: float, look: str, shapes: Sequence[Markup]) -> Markup:
+    def _shapes(self, height: float, look: str, shapes: Sequence[Markup], *, hidden: bool = True) -> Markup:
         return element(
             "svg",
             *shapes,
@@ -191,7 +214,7 @@ class _Drawing:
             height=height,
             viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
             preserveAspectRatio="none",
-            aria_hidden="true",
+            aria_hidden="true" if hidden else None,
         )
 
     def _grid(self) -> list[Markup]:
@@ -242,8 +265,10 @@ class _Drawing:
         return _path(f"chart-band {layer.look}", path)
 
     def _hits(self, rows: Sequence[tuple[Micros, list[str]]]) -> list[Markup]:
+        """Return the columns, which can be pointed at and have the focus: the last one at first, then by arrow keys."""
         width = WIDTH / max(1, len(rows))
         found: list[Markup] = []
+        link = self._chart.link
         for index, (at, values) in enumerate(rows):
             known = [
                 f"{layer.label} {value}"
@@ -251,7 +276,17 @@ class _Drawing:
                 if value not in ("", "0")
             ]
             words = " · ".join([self._clock(at), *known])
-            found.append(element("rect", element("title", words), x=index * width, y=0, width=width, height=HEIGHT))
+            box = element("rect", x=index * width, y=0, width=width, height=HEIGHT)
+            stop = 0 if index == len(rows) - 1 else -1
+            if link is None:
+                found.append(element("g", box, class_="chart-hit", tabindex=stop, role="img", aria_label=words))
+                continue
+            ticks = any(
+                isinstance(layer, Ticks) and value not in ("", "0")
+                for layer, value in zip(self._chart.layers, values, strict=True)
+            )
+            href = link(at, self._chart.start + round(self._span / BUCKETS * (index + 1)), ticks=ticks)
+            found.append(element("a", box, class_="chart-hit", href=href, tabindex=stop, aria_label=words))
         return found
 
     def _value_labels(self, inner: float) -> list[Markup]:
@@ -261,7 +296,7 @@ class _Drawing:
             for index, tick in enumerate(self._scales[axis]):
                 if not index:
                     continue
-                label = format_number(tick) + (f" {unit}" if unit and tick == self._scales[axis][-1] else "")
+                label = _label(tick, unit, self._scales[axis][-1])
                 y = TOP + inner * self._y(tick, axis) / HEIGHT - 4
                 found.append(_text(x, y, label, "chart-value", side))
         if self._chart.goal is not None and self._chart.goal_label:
@@ -320,7 +355,10 @@ def _legend(chart: TimeChart, drawing: _Drawing) -> Markup:
             aria_hidden="true",
         )
         latest = "" if drawing.empty else drawing.latest(layer)
-        items.append(element("li", swatch, " ", layer.label, " ", element("b", latest) if latest else Markup("")))
+        value = Markup("") if drawing.empty else element("b", latest, data_latest=latest)
+        items.append(element("li", swatch, " ", layer.label, " ", value))
+    # A script writes the moment that is pointed at here, and its values in place of the latest ones.
+    items += [] if drawing.empty else [element("li", class_="chart-when")]
     return element("ul", *items, class_="chart-legend")
 
 
@@ -369,12 +407,24 @@ def _latest(layer: Layer) -> str:
     return _measure(known[-1], layer.unit) if known else ""
 
 
+def _label(tick: float, unit: str, last: float) -> str:
+    """Return the label of a mark. The last one has the unit."""
+    if unit == RATE:
+        name, seconds = find_rate_unit(last)
+        return format_number(round(tick * seconds, 9)) + (name if tick == last else "")
+    return format_number(tick) + (f" {unit}" if unit and tick == last else "")
+
+
 def _measure(value: float, unit: str) -> str:
+    if unit == RATE:
+        return format_rate(value)
     return f"{format_number(round(value, 2))}{f' {unit}' if unit else ''}"
 
 
 def _measure_range(layer: Band, index: int) -> str:
     _, low, high = layer.points[index]
+    if layer.unit == RATE:
+        return f"{format_rate(low)} to {format_rate(high)}"
     return f"{format_number(round(low, 1))} to {_measure(round(high, 1), layer.unit)}"
 
 
