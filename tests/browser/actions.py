@@ -13,16 +13,18 @@ from tests.browser import shop
 from tests.browser.site import Site
 from tests.browser.visitor import Visitor
 from tests.support.processes import until
+from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
 from windlass.core.task import TaskId
-from windlass.operations import crons, dead_letters, limits, queues, tenants, tokens
+from windlass.operations import breakers, crons, dead_letters, limits, queues, tenants, tokens
 from windlass.operations.canary import find_run
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.protocol import Filter
 
 Scenario = Callable[[Visitor, Site], None]
 SCENARIOS: dict[str, Scenario] = {}
+DOWNSTREAM = 'tr[data-id="downstream-bank"]'
 WHY = f"test {shop.IMAGE}"
 
 
@@ -174,6 +176,30 @@ def remove_limit(visitor: Visitor, site: Site) -> None:
 
     assert {view.limit.name for view in limits.get_all(site.access) if view.limit.tenant == "acme"} == set()
     check_entry(site, "limit/queue=orders,tenant=acme", "removed")
+
+
+@presses("/breakers/hold")
+def hold_breaker(visitor: Visitor, site: Site) -> None:
+    visitor.open("queues")
+    visitor.submit(form("breakers/hold", DOWNSTREAM), lasts="2h", why=WHY)
+
+    held = breakers.get(site.access, "bank").breaker
+    assert (held.state, held.reason) == (BreakerState.OPEN, WHY)
+    assert held.until is not None
+    check_entry(site, "breaker/bank", "held")
+    visitor.open()
+    visitor.press("#live_needs a[href='queues#downstreams']")
+    assert WHY in visitor.page.inner_text(DOWNSTREAM)
+
+
+@presses("/breakers/close")
+def close_breaker(visitor: Visitor, site: Site) -> None:
+    visitor.open("queues")
+    visitor.submit(form("breakers/close", DOWNSTREAM), why=WHY)
+
+    closed = breakers.get(site.access, "bank").breaker
+    assert (closed.state, closed.forced_by) == (BreakerState.CLOSED, "")
+    check_entry(site, "breaker/bank", "closed")
 
 
 # Cron

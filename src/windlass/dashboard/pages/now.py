@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
@@ -11,26 +11,31 @@ from msgspec.structs import replace
 from windlass.core.breaker import BreakerState
 from windlass.core.lifecycle import State
 from windlass.core.times import Micros, micros
-from windlass.dashboard.load_chart import Span, add_steps, draw_load
+from windlass.dashboard.load_chart import Span, add_steps, draw_load, link_tasks
 from windlass.dashboard.page import Nav, Pages
+from windlass.dashboard.pages.downstreams import count_held
+from windlass.dashboard.pages.pool import find_end
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.visit import Visit
 from windlass.operations import audit, breakers, dead_letters, deadlines, nodes, pools, queues
 from windlass.operations.breakers import BreakerView
 from windlass.operations.deadlines import Deadlines
+from windlass.operations.facets import Facets
 from windlass.operations.pool_history import read_history
 from windlass.operations.pools import PoolView
 from windlass.operations.queues import QueueView, Waits
 from windlass.stores.coordination import EntrySeen
-from windlass.stores.dead_letters import DeadGroup
+from windlass.stores.dead_letters import DeadGroup, DeadGroups
 from windlass.stores.series import Point, Resolution
+from windlass.stores.totals import COUNTED
 
 pages = Pages()
 
 RECENT = timedelta(seconds=60)
 MOST_GROUPS = 5
 MOST_QUEUES = 12
-MOST_POOLS = 8
+MOST_POOLS = 20
+"""How many pools the line of workers adds up: the largest ones."""
 LATEST_ENTRIES = 8
 
 
@@ -53,6 +58,27 @@ class NowQuery(Struct, frozen=True, kw_only=True):
     span: Span | None = None
 
 
+class HeldPool(Struct, frozen=True, kw_only=True):
+    """A pool whose size a person decides."""
+
+    name: str
+    what: str
+    """What it is, as in "is paused"."""
+    by: str
+    why: str
+    until: Micros | None
+    """When that ends; None if a person has to end it."""
+    at: Micros | None = None
+
+
+class OpenBreaker(Struct, frozen=True, kw_only=True):
+    """A downstream whose tasks do not start."""
+
+    view: BreakerView
+    held: Facets
+    """How many runnable tasks wait for it."""
+
+
 class NowPage(Struct, frozen=True, kw_only=True):
     """What the page shows. Callers with limits see neither pools nor the audit log."""
 
@@ -67,12 +93,33 @@ class NowPage(Struct, frozen=True, kw_only=True):
     more_queues: int
     oldest: Micros | None
     """How long the oldest runnable task has waited."""
-    groups: Sequence[DeadGroup]
+    bugs: DeadGroups
+    """The bugs, the most frequent first; none if no task has failed."""
     pools: Sequence[PoolView] = ()
-    breakers: Sequence[BreakerView] = ()
+    held_pools: Sequence[HeldPool] = ()
+    """The pools that a person has paused, or set to a size."""
+    breakers: Sequence[OpenBreaker] = ()
     entries: Sequence[EntrySeen] = ()
     no_node: bool = False
     """True if tasks are runnable and no node is alive."""
+
+    @property
+    def groups(self) -> Sequence[DeadGroup]:
+        """Return the most frequent bugs."""
+        return self.bugs.groups[:MOST_GROUPS]
+
+    @property
+    def bugs_in_words(self) -> str:
+        """Return how many bugs there are. The oldest failed tasks may not have been looked at."""
+        number = len(self.bugs.groups)
+        words = f"{number:,} bug{'s' * (number != 1)}" if number else "no bugs"
+        return words if self.bugs.complete else f"at least {words} in the newest {COUNTED:,}"
+
+    @property
+    def more_bugs(self) -> str:
+        """Return how many bugs are not listed; empty if all are."""
+        number = len(self.bugs.groups) - len(self.groups)
+        return "" if number <= 0 else f"{number:,} more" if self.bugs.complete else f"at least {number:,} more"
 
     @property
     def workers(self) -> int:
@@ -98,7 +145,8 @@ class NowPage(Struct, frozen=True, kw_only=True):
     def needs_you(self) -> bool:
         """Return True if a person should look at something."""
         alerts = any(pool.alerts or pool.degraded for pool in self.pools)
-        return bool(self.groups or self.breakers or alerts or self.no_node or self.deadlines.late)
+        held = self.held_pools or self.breakers
+        return bool(self.groups or held or alerts or self.no_node or self.deadlines.late)
 
 
 @pages.show("/", "now.html", title="Now", nav=Nav("Now", "n"), every=5)
@@ -121,7 +169,7 @@ def show_now(visit: Visit, query: NowQuery) -> NowPage:
         queues=found[:MOST_QUEUES],
         more_queues=max(0, len(found) - MOST_QUEUES),
         oldest=max(waits, default=None),
-        groups=dead_letters.get_all(access)[:MOST_GROUPS] if counts[State.FAILED] else [],
+        bugs=dead_letters.read_groups(access) if counts[State.FAILED] else DeadGroups([], complete=True),
     )
     return shared if visit.caller.limited else _with_whole_store(visit, shared)
 
@@ -129,10 +177,16 @@ def show_now(visit: Visit, query: NowQuery) -> NowPage:
 def _with_whole_store(visit: Visit, page: NowPage) -> NowPage:
     access = visit.access
     alive = any(node.report for node in nodes.get_all(access))
+    found = pools.get_all(access)
     return replace(
         page,
-        pools=pools.get_all(access),
-        breakers=[each for each in breakers.get_all(access) if each.breaker.state is not BreakerState.CLOSED],
+        pools=found,
+        held_pools=[held for pool in found for held in _find_held(pool, visit.now)],
+        breakers=[
+            OpenBreaker(view=each, held=count_held(visit, each.name))
+            for each in breakers.get_all(access)
+            if each.breaker.state is not BreakerState.CLOSED
+        ],
         entries=audit.find(access, limit=LATEST_ENTRIES).entries,
         no_node=page.counts[State.RUNNABLE] > 0 and not alive,
     )
@@ -164,15 +218,19 @@ def _chart(visit: Visit, queue: str | None, chosen: Span | None) -> _Drawn:
     young = visit.now - micros(Span.FIVE_MINUTES.length)
     if chosen is None and points and points[0].at > young:
         span = Span.FIVE_MINUTES
-    return _Drawn(span, draw_load(points, span, visit.now, zone=visit.times.zone, sizes=_sizes(visit, span)))
-
-
-def _sizes(visit: Visit, span: Span) -> list[tuple[Micros, float | None]]:
-    """Return how many workers all pools had together, as steps. Callers with limits do not see pools."""
-    if visit.caller.limited:
-        return []
-    names = [pool.name for pool in pools.get_all(visit.access)][:MOST_POOLS]
-    return add_steps([read_history(visit.access, name, last=span.length).sizes for name in names])
+    # Callers with limits do not see pools.
+    found = [] if visit.caller.limited else sorted(pools.get_all(visit.access), key=lambda pool: -pool.live)
+    drawn = [read_history(visit.access, pool.name, last=span.length).sizes for pool in found[:MOST_POOLS]]
+    chart = draw_load(
+        points,
+        span,
+        visit.now,
+        zone=visit.times.zone,
+        sizes=add_steps(drawn),
+        sizes_label="workers" if len(drawn) == len(found) else f"workers of {len(drawn)} of {len(found)} pools",
+        link=link_tasks(visit),
+    )
+    return _Drawn(span, chart)
 
 
 def _pace(visit: Visit, queue: str | None) -> Pace:
@@ -188,6 +246,17 @@ def _pace(visit: Visit, queue: str | None) -> Pace:
         wait=total.mean_wait,
         waits=queues.get_waits(visit.access, queue),
     )
+
+
+def _find_held(pool: PoolView, now: Micros) -> Iterator[HeldPool]:
+    if pool.paused:
+        paused = pool.paused
+        yield HeldPool(name=pool.name, what="is paused", by=paused.by, why=paused.why, until=None, at=paused.at)
+    elif pool.override:
+        held = pool.override
+        size = f"{held.min}" if held.min == held.max else f"{held.min} to {held.max}"
+        what = f"is set to {size} worker{'s' * (size != '1')}"
+        yield HeldPool(name=pool.name, what=what, by=held.author, why=held.why, until=find_end(held, now))
 
 
 def _work_to_do(queue: QueueView) -> tuple[int, str]:

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from windlass.autoscale.controller import Override
 from windlass.core.stop_requests import StopRequest
-from windlass.core.times import Micros
+from windlass.core.times import Micros, micros
 from windlass.core.worker_list import WorkerProcess
 from windlass.dashboard.forms import read_duration, read_number
-from windlass.dashboard.load_chart import Span, draw_load, draw_waits
+from windlass.dashboard.load_chart import Span, draw_load, draw_waits, link_tasks
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.svg.time_chart import Band, Line, Marker, TimeChart, draw_time_chart
@@ -33,6 +34,8 @@ ICONS = {"grew": "up", "shrank": "down", "held": "hold", "alert": "warning", "pa
 MOST_WORKERS = 200
 AHEAD = 0.06
 """The part of a chart after now, in which the forecast is drawn."""
+LONG = timedelta(days=365)
+"""What lasts longer has no end: a person has to end it."""
 Text = Annotated[str, Meta(max_length=512)]
 
 
@@ -90,6 +93,8 @@ class PoolPage(Struct, frozen=True, kw_only=True):
     workers: Sequence[WorkerRow] = ()
     more_workers: int = 0
     grace: int = GRACE.seconds
+    until: Micros | None = None
+    """When the size that a person has set ends; None if a person has to end it."""
 
     @property
     def alerts(self) -> list[str]:
@@ -141,7 +146,14 @@ def show_pool(visit: Visit, query: PoolQuery) -> PoolPage:
         nodes=[_node_row(part, by_session.get(part.session)) for part in view.nodes],
         workers=workers,
         more_workers=more,
+        until=None if view.override is None else find_end(view.override, visit.now),
     )
+
+
+def find_end(override: Override, now: Micros) -> Micros | None:
+    """Return when a size that a person has set ends; None if it has no end."""
+    end = round(override.until * 1_000_000)
+    return end if end < now + micros(LONG) else None
 
 
 def _draw_sizes(visit: Visit, view: PoolView, history: PoolHistory) -> Markup:
@@ -173,6 +185,7 @@ def _draw_sizes(visit: Visit, view: PoolView, history: PoolHistory) -> Markup:
             cap=2.0 * max([view.max, history.size, *(value or 0 for _, value in history.sizes)]),
             goal=float(view.max) if history.size >= view.max else None,
             goal_label=f"max {view.max}",
+            link=link_tasks(visit, view.queues),
         )
     )
 
@@ -180,8 +193,9 @@ def _draw_sizes(visit: Visit, view: PoolView, history: PoolHistory) -> Markup:
 def _draw_load(visit: Visit, view: PoolView, span: Span) -> Markup:
     points = pool_history.read_load(visit.access, view.queues, span.resolution, last=span.length)
     zone = visit.times.zone
-    load = draw_load(points, span, visit.now, zone=zone)
-    return Markup(load + draw_waits(points, span, visit.now, zone=zone, goal=view.wait))
+    link = link_tasks(visit, view.queues)
+    load = draw_load(points, span, visit.now, zone=zone, link=link)
+    return Markup(load + draw_waits(points, span, visit.now, zone=zone, goal=view.wait, link=link))
 
 
 def _line(entry: EntrySeen) -> LedgerLine:

@@ -8,10 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.filter import AGE, Condition, Op, Pattern, Query
 from windlass.core.ordering import Strategy
-from windlass.core.times import Micros
+from windlass.core.times import Micros, micros
 from windlass.dashboard.forms import Named, NamedLasting, go_back, read_duration, read_number
 from windlass.dashboard.page import Goto, Nav, Pages
+from windlass.dashboard.pages.downstreams import DownstreamRow, list_downstreams
 from windlass.dashboard.visit import Visit
 from windlass.operations import audit, limits, queues, tenants
 from windlass.operations.limits import LimitView
@@ -50,6 +52,12 @@ class QueueRow(Struct, frozen=True, kw_only=True):
     traffic: Traffic | None
     shares: list[TenantShare]
 
+    @property
+    def recent(self) -> str:
+        """Return the filter that finds the tasks of the time that the drawing covers."""
+        name = Condition(field="queue", op=Op.IS, values=(Pattern((self.view.name,)),))
+        return str(Query((name, Condition(field=AGE, op=Op.AT_MOST, values=(micros(PERIOD),)))))
+
 
 class QueuesPage(Struct, frozen=True, kw_only=True):
     """All queues, tenants and limits that the caller may see."""
@@ -58,6 +66,7 @@ class QueuesPage(Struct, frozen=True, kw_only=True):
     tenants: list[TenantView]
     hidden_tenants: int
     limits: list[LimitView]
+    downstreams: list[DownstreamRow]
     can_limit: bool
 
 
@@ -106,6 +115,7 @@ def show_queues(visit: Visit) -> QueuesPage:
         tenants=listed,
         hidden_tenants=len(known) - len(listed),
         limits=limits.get_all(access),
+        downstreams=list_downstreams(visit),
         can_limit=_can_limit(visit),
     )
 
@@ -140,10 +150,11 @@ def pause(visit: Visit, form: NamedLasting) -> Goto:
 def configure(visit: Visit, form: Configure) -> Goto:
     """Change the settings of a queue: those that differ from what it has."""
     name, before = form.name, queues.get(visit.access, form.name).settings
+    weight = read_number("weight", form.weight)
     given: Mapping[str, Any] = {
         "strategy": _strategy(form.strategy),
         "fair": form.fair == "on",
-        "weight": read_number("weight", form.weight) or 1,
+        "weight": 1 if weight is None else weight,
         "max_waiting": read_number("max_waiting", form.max_waiting),
         "horizon": read_duration("horizon", form.horizon) or before.horizon,
         "step": read_duration("step", form.step) or before.step,
