@@ -14,6 +14,7 @@ from windlass.core.filter import Condition, Op, Pattern, Query
 from windlass.core.lifecycle import State
 from windlass.core.task import TaskId
 from windlass.core.times import Micros
+from windlass.dashboard.forms import Named
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.bars import draw_states
 from windlass.dashboard.svg.elements import Markup
@@ -312,12 +313,10 @@ def _plan_retry(visit: Visit, page: WorkflowPage, step: str) -> RetryPlan:
     return RetryPlan(step=step, name=name, tasks=tasks)
 
 
-class WorkflowForm(Struct, frozen=True, kw_only=True):
+class WorkflowForm(Named, frozen=True, kw_only=True):
     """Which workflow to change, and why."""
 
-    name: Text
     tenant: Text
-    why: Text = ""
 
 
 class RetryForm(WorkflowForm, frozen=True, kw_only=True):
