@@ -11,11 +11,12 @@ from typing import Any, cast
 import pytest
 
 from windlass import App, KeyConflict, NewTask, QueueFull, StoreUnavailable
-from windlass.client.committer import Committer
+from windlass.call_limits import current_lock_wait
+from windlass.client.committer import LOCK_WAIT, Committer
 from windlass.clock import monotonic
 from windlass.core.ordering import Queue
 from windlass.core.task import Lease
-from windlass.errors import CommitUnknown, InvalidTask
+from windlass.errors import CommitUnknown, InvalidTask, KeyBusy
 from windlass.stores.protocol import Receipt, Store
 
 PATIENCE = 60
@@ -100,6 +101,30 @@ def test_coroutines_share_commits_too(committer: Committer, gate: Gate) -> None:
     assert len({answer[0].id for answer in answers}) == 50
     assert sum(gate.batches) == 50
     assert len(gate.batches) <= 2
+
+
+def test_only_calls_that_may_wait_for_others_limit_how_long_a_commit_waits() -> None:
+    limits: list[tuple[int, float | None]] = []
+
+    def submit(tasks: Sequence[NewTask]) -> list[Receipt]:
+        limits.append((len(tasks), current_lock_wait()))
+        if current_lock_wait() is not None:
+            raise KeyBusy
+        raise StoreUnavailable("the table is locked")
+
+    gate = Gate(submit)
+    committer = a_committer(gate)
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(committer.submit, [a_task()])
+        gate.entered.acquire(timeout=PATIENCE)
+        others = [threads.submit(committer.submit, [a_task(key=key)]) for key in (None, None, "k")]
+        until(lambda: pending(committer) == 3)
+        gate.go.set()
+        failures = [call.exception(PATIENCE) for call in (first, *others)]
+
+    assert [type(failure) for failure in failures] == [StoreUnavailable] * 4, "a table that is locked is no busy key"
+    assert limits[:2] == [(1, None), (3, LOCK_WAIT)]
+    assert sorted(limits[2:]) == [(1, None), (2, None)], "the call with a key writes alone, the others share a commit"
 
 
 def test_a_single_call_is_written_by_its_own_thread_immediately(store: Store) -> None:

@@ -33,7 +33,7 @@ MAX_TASKS = 2_000
 """Maximum number of tasks in a shared commit. A call with more tasks gets a commit of its own."""
 
 LOCK_WAIT = 0.2
-"""How many seconds a shared commit waits for a lock of another transaction."""
+"""How many seconds a commit waits for a lock of another transaction, if some of its calls may have to wait for one."""
 
 REFUSALS = (InvalidTask, KeyConflict, QueueFull, NotAllowed)
 """Errors caused by the tasks of one call. The tasks of the other calls may still be accepted."""
@@ -234,17 +234,19 @@ class Committer:
         """Write the tasks of these calls in one commit. On a refusal, split in half to find the call it belongs to."""
         if not calls:
             return
+        tasks = calls[0].tasks if len(calls) == 1 else [task for call in calls for task in call.tasks]
+        may_wait = [call for call in calls if call.may_wait]
         try:
-            tasks = calls[0].tasks if len(calls) == 1 else [task for call in calls for task in call.tasks]
-            with limited_lock_wait(LOCK_WAIT):
+            with limited_lock_wait(LOCK_WAIT if may_wait else None):
                 receipts = self._store().submit(tasks, lease=calls[0].lease)
         except KeyBusy as busy:
-            for call in calls:
-                if call.may_wait:
+            if may_wait:
+                for call in may_wait:
                     call.leave()
-                elif len(calls) == 1:
-                    call.answer([], busy)
-            self._flush([call for call in calls if not call.may_wait and not call.answered])
+                self._flush([call for call in calls if not call.alone])
+                return
+            for call in calls:
+                call.answer([], busy)
         except REFUSALS as refusal:
             if len(calls) == 1:
                 calls[0].answer([], refusal)
