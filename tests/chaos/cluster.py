@@ -27,8 +27,8 @@ from tests.support.proxy import Proxy
 from tests.support.servers import PgBouncer, PostgresServer, ServerMissing
 from tests.support.small_disk import CannotMount, SmallDisk, mounted_disk
 from tests.support.tokens import create_token
-from windlass.errors import UnknownBreaker
-from windlass.operations import breakers
+from windlass.errors import UnknownBreaker, UnknownPool
+from windlass.operations import breakers, pools
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Scope
@@ -179,6 +179,8 @@ class Cluster:
         self.service.is_up = True
         with suppress(UnknownBreaker):
             breakers.close(Access(self.observer), DOWNSTREAM, author=Author("nemesis"))
+        with suppress(UnknownPool):
+            pools.resume(Access(self.observer), "default", author=Author("nemesis"))  # F36 has set its size.
         for member in self.members:
             member.set_clock(0)
             if member.version != NEWER:
