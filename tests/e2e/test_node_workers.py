@@ -55,6 +55,8 @@ def test_a_reload_changes_the_queues_of_the_session(
 
     write(config, "pools: {mail: {size: 1, queues: [mail, news]}}")
 
-    until(
-        lambda: json_object(shop_store.sessions()[0].about)["queues"] == ["mail", "news"], "the new queues are listed"
-    )
+    def queues() -> list[list[str]]:
+        # On a busy machine a session this short may be lost, and opened again by the node.
+        return [json_object(session.about)["queues"] for session in shop_store.sessions() if not session.lost]
+
+    until(lambda: queues() == [["mail", "news"]], "the new queues are listed")
