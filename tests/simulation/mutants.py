@@ -186,16 +186,6 @@ def _match_any_tenant(self: Filter, task: Any, now: Micros) -> bool:
     return _matches(replace(self, tenant=None), task, now)
 
 
-def _drain_and_drop(self: Dispatcher, now: float) -> None:
-    self.draining = True
-    for pool in self.pools.values():
-        pool.target = 0
-        self._maintain(pool, now)
-        pool.backlog.clear()
-        for worker in pool.workers.values():  # What it has not started is forgotten.
-            worker.forget([one for one in worker.running.values() if one.started_at is None])
-
-
 def _lose_as_any_other(losses: int, *, at_most_once: bool = False) -> Settlement:
     return lost(losses)
 
