@@ -1,9 +1,9 @@
 """Measures how long tasks wait after something dies: `make bench-recovery ARGS="--trials 50 --only worker,node"`.
 
 Each trial starts one task that sleeps, breaks what runs it, and measures until another attempt of the same task begins
-(for the database: from the moment when it answers again). When the server is killed, a supervisor starts it again, and
-one trial measures until a repeated submit is acknowledged, another until a worker that speaks HTTP runs a task. Times
-come from the handlers, on the clock that all processes of a machine share.
+(for the database: from the moment when it answers again, or its standby accepts writes). When the server is killed, a
+supervisor starts it again, and one trial measures until a repeated submit is acknowledged, another until a worker that
+speaks HTTP runs a task. Times come from the handlers, on the clock that all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from tests.support.nodes import NodeProcess, read_effects
 from tests.support.processes import until
 from tests.support.proxy import Proxy
 from tests.support.servers import PostgresServer
+from tests.support.standby import replicated
 from windlass.core.task import NewTask
 from windlass.wiring import open_store
 
@@ -177,6 +178,27 @@ def kill_postgres(bench: Bench) -> float:
     return max(0.0, bench.await_runs(waiting, 1)[0]["at"] - answered)
 
 
+def fail_over(bench: Bench) -> float:
+    """Kill a primary with a task waiting, promote its synchronous standby, and measure from its first write."""
+    bench.stop_nodes()
+    with (
+        replicated(synchronous=True) as pair,
+        closing(open_store(pair.url)) as store,
+        NodeProcess(pair.url, bench.effects, "-n", "1", "--session-ttl", f"{bench.ttl:g}s") as node,
+    ):
+        node.await_workers()
+        [_, waiting] = store.submit([submit_of("sleep", 0.2), submit_of("sleep_once", 0)])
+        pair.primary.kill()
+        pair.standby.promote()
+        promoted = time.monotonic()
+        return max(0.0, bench.await_runs(str(waiting.id), 1)[0]["at"] - promoted)
+
+
+def submit_of(handler: str, seconds: float) -> NewTask:
+    """Return a task of the nodes' app, for a store that the app does not use."""
+    return NewTask(handler=f"tests.e2e.shop.{handler}", args={"seconds": seconds})
+
+
 def kill_server(bench: Bench) -> float:
     """Kill the server, and repeat a submit with the same key until it is acknowledged."""
     server = bench.start_http()
@@ -211,6 +233,7 @@ TRIALS: dict[str, tuple[Callable[[Bench], float], str]] = {
     "pause": (pause_node, "TTL + 2 s"),
     "partition": (partition, "TTL + 2 s"),
     "postgres": (kill_postgres, "5 s"),
+    "failover": (fail_over, "5 s"),
     "server": (kill_server, "5 s"),
     "server of a worker": (kill_server_of_worker, "5 s"),
 }
