@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -27,6 +28,7 @@ from windlass.operations.access import Access
 from windlass.operations.caller import Scope
 from windlass.stores.coordination import Entry
 from windlass.stores.memory import MemoryStore
+from windlass.stores.protocol import Filter
 
 pytestmark = pytest.mark.anyio
 Browse = Callable[..., Browser]
@@ -219,6 +221,10 @@ async def test_goal_and_bounds_are_changed_and_restored(browser: Browser, store:
         ("/lab/run", {"pool": "mail", "max": "x"}, "is not a whole number"),
         ("/lab/run", {"pool": "mail", "since": "2h"}, "since"),
         ("/lab/run", {"pool": "mail", "policy": "magic"}, "magic"),
+        ("/lab/run", {"pool": "mail", "wait": "later"}, "wait"),
+        ("/lab/run", {"pool": "mail", "until": "yesterday"}, "until="),
+        ("/lab/run", {"pool": "mail", "until": "2099-01-01T10:00"}, "is in the future"),
+        ("/lab/run", {"pool": "mail", "until": "2020-01-01T10:00"}, "until=2020-01-01 10:00 UTC: "),
     ],
 )
 async def test_bad_input_is_refused_and_changes_nothing(
@@ -263,6 +269,32 @@ async def test_the_lab_compares_the_pool_as_it_is_with_a_trial(
     assert "30 tasks in" in again
     assert 'value="1s"' in again
     assert "This result is no longer kept." in gone
+
+
+@pytest.mark.usefixtures("session")
+async def test_the_lab_replays_what_happened_yesterday(
+    browser: Browser, store: MemoryStore, clock: ManualClock
+) -> None:
+    work(store, clock, 30)  # At 08:00 UTC on 15 January 2027.
+    ids = [task.id for task in store.find(Filter(), limit=100).tasks]
+    clock.advance(timedelta(hours=20))
+    browser.client.cookies.set("windlass_zone", "Asia/Kolkata")
+    await browser.open("/lab")
+
+    now = await browser.post("/lab/run", pool="mail", since="1h")
+    await browser.open("/lab")
+    then = await browser.post("/lab/run", pool="mail", since="15m", until="2027-01-15T13:40", max="2")
+    store.purge(ids[:10])
+    await browser.open("/lab")
+    partly = await browser.post("/lab/run", pool="mail", since="15m", until="2027-01-15T13:40")
+
+    assert (now.status_code, "completed 0 tasks" in now.text) == (422, True)
+    words = re.sub(r"(<[^>]+>|\s)+", " ", then.text)
+    assert "30 tasks in" in words
+    assert re.search(r"From 2027-01-15 13:25:00 \+05:30 .* to 2027-01-15 13:40:00 \+05:30", words), words
+    assert "are not replayed" not in words
+    assert 'value="2027-01-15T13:40"' in then.text
+    assert "10 more arrived then and are not replayed" in re.sub(r"(<[^>]+>|\s)+", " ", partly.text)
 
 
 @pytest.mark.usefixtures("session")

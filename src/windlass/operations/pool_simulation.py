@@ -15,7 +15,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from windlass.core.times import Duration, duration
+from windlass.core.times import Duration, Micros, duration, to_datetime
 from windlass.errors import Refused, WindlassError
 from windlass.operations import pools
 from windlass.operations.access import Access
@@ -80,14 +80,30 @@ def simulate(
     return PoolSimulation(pool=name, tasks=len(load.arrivals), seconds=load.length, results=results)
 
 
-def compare(access: Access, name: str, trials: Sequence[Trial], *, since: Duration = "1h") -> PoolSimulation:
-    """Replay the recent load of a pool with different settings. The results have timelines and ledgers."""
+def compare(
+    access: Access, name: str, trials: Sequence[Trial], *, since: Duration = "1h", until: Micros | None = None
+) -> PoolSimulation:
+    """Replay the load of a pool with different settings: what arrived in the time before `until`, by default now.
+
+    The results have timelines and ledgers, from the beginning of that time on. Tasks that were purged are missing.
+    """
     length = _check_length(since)
+    end = access.now if until is None else until
+    if end > access.now:
+        raise InvalidLoad(f"until={to_datetime(end):%Y-%m-%d %H:%M} UTC is in the future. Use a time that has passed.")
     if not 0 < len(trials) <= MAX_TRIALS:
         raise InvalidLoad(f"trials has {len(trials)} entries. Use 1 to {MAX_TRIALS}.")
     view = pools.get(access, name)
     policies = [find_policies([trial.policy])[0] for trial in trials]
-    recorded = _read_load(access.store, view.queues, length, access.now)
+    try:
+        recorded = _read_load(access.store, view.queues, length, end)
+    except TooManyTasks:
+        raise
+    except InvalidLoad as error:
+        if until is None:
+            raise
+        at = f"until={to_datetime(end):%Y-%m-%d %H:%M} UTC"
+        raise InvalidLoad(f"{at}: {error} Finished tasks can be replayed until their retention is over.") from None
     loads = [
         adjust_load(
             recorded,

@@ -20,11 +20,12 @@ from math import isfinite
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
+from uuid import UUID
 
 from msgspec.structs import replace
 
 from windlass.core.lifecycle import State
-from windlass.core.task import Task
+from windlass.core.task import Task, TaskId
 from windlass.core.times import Duration, Micros, duration, micros
 from windlass.simulation.load import (
     MOST_TASKS,
@@ -54,6 +55,7 @@ LEAST_COMPLETED = 20
 """Completed tasks that a history needs at least."""
 MOST_HISTORY = 500_000
 PAGE = 1_000
+_LAST_ID = TaskId(UUID(int=2**128 - 1))
 
 
 def find_load(source: LoadSource, *, seed: int = 0, overrides: LoadOverrides = NO_OVERRIDES) -> Load:
@@ -213,7 +215,7 @@ def read_history(
 ) -> Load:
     """Read what arrived in one queue, or in all, in the time before `now`."""
     begin = now - micros(since)
-    tasks = [task for task in find_tasks(store, begin, queue) if get_runnable_time(task) is not None]
+    tasks = [task for task in find_tasks(store, begin, now, queue) if get_runnable_time(task) is not None]
     runs = group_run_times(tasks)
     completed = sum(len(times) for times in runs.values())
     if completed < LEAST_COMPLETED:
@@ -232,9 +234,9 @@ def read_history(
     return make_load("recorded" if queue is None else f"recorded {queue}", sorted(arrivals), wait=5, delay=0.05)
 
 
-def find_tasks(store: TaskReader, begin: Micros, queue: str | None) -> Iterator[Task]:
-    """Yield the tasks submitted since this time, newest first."""
-    after: Cursor | None = None
+def find_tasks(store: TaskReader, begin: Micros, end: Micros, queue: str | None) -> Iterator[Task]:
+    """Yield the tasks submitted between two times, newest first."""
+    after: Cursor | None = Cursor(end, _LAST_ID)
     for _ in range(MOST_HISTORY // PAGE):
         page = store.find(Filter(queue=queue), limit=PAGE, after=after)
         yield from (task for task in page.tasks if task.submitted >= begin)

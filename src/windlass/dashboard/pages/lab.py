@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Annotated, Any
 
@@ -15,24 +16,29 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from windlass.clock import entropy
-from windlass.core.times import Micros
-from windlass.dashboard.forms import read_number
+from windlass.core.names import shorten
+from windlass.core.times import Micros, duration, micros, to_instant
+from windlass.dashboard.forms import read_duration, read_number
 from windlass.dashboard.page import Goto, Nav, Pages
 from windlass.dashboard.svg.elements import Markup
 from windlass.dashboard.svg.time_chart import Line, TimeChart, draw_time_chart
 from windlass.dashboard.visit import Visit
-from windlass.operations import pool_simulation, pools
+from windlass.errors import InvalidTask
+from windlass.operations import pool_history, pool_simulation, pools
 from windlass.operations.caller import Scope
 from windlass.operations.pool_simulation import PoolSimulation, Trial
 from windlass.operations.pools import PoolView
 from windlass.simulation.policies import NAMES
 from windlass.simulation.run import SimulationResult
+from windlass.stores.series import SERIES_KEPT, Resolution
 
 pages = Pages()
 
 PERIODS = ("5m", "15m", "30m", "1h")
 MOST_KEPT = 20
 LEDGER = 12
+FEW = 0.02
+"""The numbers of arrivals are by minute, so this share of the tasks may seem to be missing."""
 SECOND: Micros = 1_000_000
 Text = Annotated[str, Meta(max_length=128)]
 
@@ -42,6 +48,8 @@ class LabForm(Struct, frozen=True, kw_only=True):
 
     pool: Text = ""
     since: Text = "1h"
+    until: Text = ""
+    """The end of the replayed time, in the visitor's zone; empty for now."""
     policy: Text = "slo"
     wait: Text = ""
     min: Text = ""
@@ -68,8 +76,17 @@ class Replay(Struct, frozen=True, kw_only=True):
     """The result of one run."""
 
     simulation: PoolSimulation
-    ended_at: Micros
-    """The end of the replayed time."""
+    start: Micros
+    """The beginning of the replayed time."""
+    end: Micros
+    arrived: int | None
+    """How many tasks arrived in that time; None if that is no longer recorded."""
+
+    @property
+    def missing(self) -> int:
+        """Return how many of the tasks that arrived could not be replayed, if they are more than a few."""
+        missing = (self.arrived or 0) - self.simulation.tasks
+        return missing if missing > self.simulation.tasks * FEW else 0
 
     @property
     def now(self) -> SimulationResult:
@@ -166,14 +183,40 @@ def run_lab(visit: Visit, form: LabForm) -> Goto:
     """Replay the recorded load of a pool as it is, and with other settings."""
     trial = Trial(
         policy=form.policy,
-        wait=form.wait.strip() or None,
+        wait=read_duration("wait", form.wait),
         min=read_number("min", form.min),
         max=read_number("max", form.max),
     )
-    simulation = pool_simulation.compare(visit.access, form.pool, [Trial(), trial], since=form.since)
-    id = _kept.add(Replay(simulation=simulation, ended_at=visit.now))
+    end = _read_end(visit, form.until)
+    simulation = pool_simulation.compare(visit.access, form.pool, [Trial(), trial], since=form.since, until=end)
+    end = visit.now if end is None else end
+    start = end - micros(duration(form.since, "since"))
+    arrived = _count_arrivals(visit, form.pool, start, end)
+    id = _kept.add(Replay(simulation=simulation, start=start, end=end, arrived=arrived))
     params: Mapping[str, Any] = {**asdict(form), "run": id}
     return Goto(path="lab", params=params)
+
+
+def _read_end(visit: Visit, text: str) -> Micros | None:
+    if not text.strip():
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        right = "Use a date and time such as 2027-01-31 06:00, or leave it empty for now."
+        raise InvalidTask(f"until={shorten(text)} is not a date and time. {right}") from None
+    zone = visit.times.zone
+    return to_instant(moment.replace(tzinfo=zone) if moment.tzinfo is None and zone else moment.astimezone())
+
+
+def _count_arrivals(visit: Visit, pool: str, start: Micros, end: Micros) -> int | None:
+    """Return how many tasks arrived in a time, by full minutes within it; None if it is no longer recorded."""
+    if start < visit.now - micros(SERIES_KEPT):
+        return None
+    queues = pools.get(visit.access, pool).queues
+    last = timedelta(microseconds=visit.now - start)
+    points = pool_history.read_load(visit.access, queues, Resolution.MINUTE, last=last)
+    return sum(point.arrived for point in points if start <= point.at <= end - Resolution.MINUTE)
 
 
 def _measure(name: str, now: float, other: float, form: str) -> Measure:
@@ -186,7 +229,7 @@ def draw_charts(visit: Visit, run: Replay) -> Markup:
     """Draw workers and waits of both runs, second by second."""
     now, other = run.now.timeline, run.other.timeline
     seconds = max(1, len(now.ready))
-    start = run.ended_at - seconds * SECOND
+    start, end = run.start, run.start + seconds * SECOND
 
     def line(label: str, look: str, values: Sequence[float], *, steps: bool = True, unit: str = "") -> Line:
         points = [(start + second * SECOND, float(value)) for second, value in enumerate(values)]
@@ -195,7 +238,7 @@ def draw_charts(visit: Visit, run: Replay) -> Markup:
     sizes = TimeChart(
         title="Workers, second by second",
         start=start,
-        end=run.ended_at,
+        end=end,
         layers=[line("as it is", "before", now.ready), line("trial", "after", other.ready)],
         zone=visit.times.zone,
         whole=True,
@@ -204,7 +247,7 @@ def draw_charts(visit: Visit, run: Replay) -> Markup:
     waits = TimeChart(
         title="Longest wait, second by second",
         start=start,
-        end=run.ended_at,
+        end=end,
         layers=[
             line("as it is", "before", now.waits, steps=False, unit="s"),
             line("trial", "after", other.waits, steps=False, unit="s"),
