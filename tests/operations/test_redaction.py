@@ -34,7 +34,6 @@ from windlass.operations import (
     tasks,
     tenants,
     tokens,
-    undo,
     workflows,
 )
 from windlass.operations.access import Access
@@ -150,7 +149,6 @@ READS: dict[str, Read] = {
     "workflows.find_tenant": lambda access, _: workflows.find_tenant(access, "w"),
     "workflows.get": a_graph,
     "workflows.page": lambda access, _: workflows.page(access, workflows.get(access, "w"), limit=10),
-    "undo.find_new": lambda access, _: (queues.pause(access, "default", ANN), undo.find_new(access, "ann", 0))[1],
     "workflows.steps": lambda access, _: workflows.steps(access, "w", limit=10),
 }
 RESTORED = ("breakers", "bulk", "crons", "limits", "pools", "queues", "tasks", "tenants")
@@ -167,7 +165,7 @@ NOT_FOR_PEOPLE = {
     "pool_history.read_load": "numbers",
     "pool_simulation.compare": "numbers and ledgers of what never happened",
     "workflows.find_deadline": "a moment",
-    "undo.newest_number": "a number",
+    "undo.find_new": "numbers",
     "tasks.restore_cancelled": "nothing; it only writes",
     **{f"{kind}.restore": "nothing; it only writes" for kind in RESTORED},
     "pool_simulation.simulate": "numbers; tested in tests/server/test_pools.py",

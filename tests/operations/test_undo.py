@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from windlass.core.lifecycle import State
 from windlass.core.limits import Limit
 from windlass.core.ordering import Strategy
 from windlass.core.task import Change, TaskId
-from windlass.errors import NotAllowed, UnknownEntry
+from windlass.errors import NotAllowed, StoreUnavailable, UnknownEntry
 from windlass.operations import breakers, crons, limits, pools, queues, tasks, tenants, undo
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -474,17 +475,35 @@ def test_a_cron_does_not_leave_the_queue_of_a_limited_caller(store: Store, acces
 
 def test_of_an_action_only_what_can_be_undone_now_is_offered(store: Store, access: Access) -> None:
     queues.pause(access, "mail", BOB, create=True)
-    start = undo.newest_number(access)
-    queues.resume(access, "mail", ANN)
+    first, second = Author("ann"), Author("ann")
+    queues.resume(access, "mail", first)
     resumed = newest(store).number
-    crons.run(access, "daily", ANN)
-    queues.change(access, "mail", {"weight": 2}, BOB)
+    crons.run(access, "daily", first)
+    queues.change(access, "mail", {"weight": 2}, second)
     weighted = newest(store).number
 
-    assert [entry.number for entry in undo.find_new(access, "ann", start)] == [resumed]
-    assert [entry.number for entry in undo.find_new(access, "bob", start)] == [weighted]
+    assert undo.find_new(access, first.action_id) == [resumed]
+    assert undo.find_new(access, second.action_id) == [weighted], (
+        "the other action of the same person is not offered with it"
+    )
     undo.undo(access, resumed, ANN)
-    assert resumed not in {entry.number for entry in undo.find_new(access, "ann", start)}
+    assert undo.find_new(access, first.action_id) == []
+
+
+def test_an_action_that_was_made_stays_made_if_its_hint_cannot_be_read(
+    access: Access, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    author = Author("ann")
+    queues.pause(access, "mail", author, create=True)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(store, "audit", fail)
+    with caplog.at_level(logging.DEBUG):
+        assert undo.find_new(access, author.action_id) == []
+
+    assert "cannot read what can be undone: gone" in caplog.text
 
 
 def test_a_change_is_undone_in_one_transaction_with_its_entry(

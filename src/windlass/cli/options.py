@@ -182,11 +182,9 @@ def author_options(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, author=author, **given)
         from windlass.operations import undo  # It imports all operations, so only changes pay for it.
 
-        before = undo.newest_number(access)
         result = command(*args, author=author, **given)
-        numbers = [str(entry.number) for entry in undo.find_new(access, author.by, before)]
-        if numbers:
-            print_note(f"Undo: windlass audit undo {' '.join(numbers)}")
+        if numbers := undo.find_new(access, author.action_id):
+            print_note(f"Undo: windlass audit undo {' '.join(map(str, numbers))}")
         return result
 
     return bundle_options(group_options(why_option, by_option), ["why", "by"], "author", _author)(run)

@@ -58,7 +58,6 @@ class BulkThread:
         return False
 
     def _run(self, stopping: Event) -> None:
-        before = undo.newest_number(self._access)
         try:
             for _ in self._action.count_steps():
                 if self._should_end(stopping):
@@ -68,8 +67,7 @@ class BulkThread:
                 self.done = done
                 if self._should_end(stopping):
                     break
-            new = undo.find_new(self._access, self._author.by, before)
-            self._undo = [entry.number for entry in new if entry.action == self._verb.done]
+            self._undo = undo.find_new(self._access, self._author.action_id)
         except Exception as error:
             self.error = error
             self._problem = str(error) if isinstance(error, WindlassError) else UNEXPECTED

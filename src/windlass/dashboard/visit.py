@@ -14,7 +14,7 @@ from windlass.core.fairness import SetBy
 from windlass.core.times import Micros
 from windlass.operations import queues, tenants
 from windlass.operations.access import Access
-from windlass.operations.author import Author
+from windlass.operations.author import Author, make_action_id
 from windlass.operations.caller import Caller, Scope
 from windlass.operations.presentation import Times
 from windlass.operations.queues import PausedQueue
@@ -66,6 +66,7 @@ class Visit:
         """Stands for the token that forms send back."""
         self.now: Micros = access.now
         self._read_only = read_only
+        self._action_id = make_action_id()
 
     @property
     def caller(self) -> Caller:
@@ -98,7 +99,7 @@ class Visit:
 
     def author(self, why: str = "") -> Author:
         """Return the author of a change that this person makes."""
-        return Author(self.caller.name, why.strip())
+        return Author(self.caller.name, why.strip(), action_id=self._action_id)
 
     def url(self, path: str = "", /, **params: Any) -> str:
         """Return the relative address of a page. It is right under any prefix, known or unknown.

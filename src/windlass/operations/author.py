@@ -5,9 +5,10 @@ from __future__ import annotations
 import getpass
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
+from windlass.clock import entropy
 from windlass.core.fairness import SetBy
 from windlass.core.names import MAX_AUTHOR, check_author
 from windlass.core.times import Duration, Micros, duration, span
@@ -23,8 +24,13 @@ def user_name() -> str:
         return "local"
 
 
+def make_action_id() -> str:
+    """Return a random id for one action of a person."""
+    return f"{entropy(1)():016x}"
+
+
 class Author(Struct, frozen=True):
-    """The author of a change and the reason for it.
+    """The author of one action and the reason for it.
 
     A name or reason that does not fit the audit log is refused. Secrets in the reason are removed before it is stored.
     """
@@ -34,6 +40,8 @@ class Author(Struct, frozen=True):
     why: str = ""
     acting_for: str = ""
     """The person for whom a token acts, if not its owner."""
+    action_id: str = field(default_factory=make_action_id)
+    """In every entry of this action. Several people may act with one name at the same time."""
 
     def __post_init__(self) -> None:
         check_author(self.by, self.why)
@@ -57,6 +65,6 @@ class Author(Struct, frozen=True):
 
     def entry(self, subject: str, action: str, text: str, **data: object) -> Entry:
         """Return an audit entry whose text ends with the reason. It has no secrets and fits into the log."""
-        encoded = msgspec.json.encode(data, enc_hook=str).decode() if data else ""
+        encoded = msgspec.json.encode({**data, "action_id": self.action_id}, enc_hook=str).decode()
         text = redact_text(text + self.because)[:MAX_TEXT]
         return Entry(subject=subject, action=action, text=text, by=self.by, data=encoded)

@@ -51,6 +51,8 @@ class UndoData(Struct, frozen=True, kw_only=True):
     """What to undo; None if that is not possible."""
     undoes: int | None = None
     """The number of the entry that it undid."""
+    action_id: str = ""
+    """The action of a person that wrote the entry (`Author`)."""
 
 
 def read_undo(entry: Entry) -> UndoData:

@@ -7,9 +7,10 @@ checks the limits of the caller as the change itself would.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from windlass.errors import NotAllowed, Refused, UnknownEntry, WindlassError
+from windlass.errors import NotAllowed, Refused, StoreError, UnknownEntry, WindlassError
 from windlass.operations import breakers, bulk, crons, limits, pools, queues, tasks, tenants
 from windlass.operations.access import Access
 from windlass.operations.audit import PAGE, SCANNED
@@ -19,6 +20,10 @@ from windlass.operations.reversal import ChangedSince, Reversal, read_undo
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.protocol import Store
 
+log = logging.getLogger(__name__)
+
+NEWEST = 100
+"""Among how many entries those of an action are looked for after it."""
 KINDS: Mapping[str, Callable[[Access, str, Reversal], int | None]] = {
     "queue": queues.restore,
     "tenant": tenants.restore,
@@ -88,20 +93,19 @@ def find_undoable(entries: Sequence[EntrySeen]) -> set[int]:
     return found
 
 
-def newest_number(access: Access) -> int:
-    """Return the number of the newest audit entry. Pass it to `find_new` after an action."""
-    return next((entry.number for entry in access.store.audit(limit=1)), 0)
+def find_new(access: Access, action_id: str) -> list[int]:
+    """Return the numbers of the entries of an action that was just made and that can be undone, newest first.
 
-
-def find_new(access: Access, author: str, after: int, *, limit: int = 100) -> list[EntrySeen]:
-    """Return the entries that an author has written after an entry and that can be undone, newest first.
-
-    Return none if there are more than `limit` newer entries.
+    Call it after the action, which stays made whatever happens here: if the store does not answer, return none.
     """
-    found = access.store.audit(limit=limit + 1)
-    newer = [entry for entry in found if entry.number > after]
-    undoable = find_undoable(newer) if len(newer) <= limit else set[int]()
-    return [redact_entry(entry) for entry in newer if entry.by == author and entry.number in undoable]
+    try:
+        newest = access.store.audit(limit=NEWEST)
+    except StoreError as error:
+        log.debug("cannot read what can be undone: %s", error)
+        return []
+    undoable = find_undoable(newest)
+    own = [entry.number for entry in newest if read_undo(entry).action_id == action_id]
+    return [number for number in own if number in undoable]
 
 
 def _undo(access: Access, entry: EntrySeen, author: Author) -> int | None:
