@@ -56,6 +56,19 @@ async def test_fastapi_serves_it_under_a_path_with_login_by_token(store: MemoryS
             await check_links(client, page)
 
 
+async def test_it_says_nothing_about_a_server_that_is_not_there(store: MemoryStore) -> None:
+    token = create_token(store, "ann", [Scope.ADMIN])
+    browser = Browser(App(store=store).dashboard())  # type: ignore[arg-type]
+    await browser.log_in(token)
+
+    text = await browser.open("/settings")
+    assert "0.0.0.0" not in text
+    assert "the program around it" in text
+    missing = await browser.client.get("/nothing")
+    assert (missing.status_code, "openapi.json" in missing.text) == (404, False)
+    await browser.client.aclose()
+
+
 async def test_a_program_can_name_its_own_users(store: MemoryStore) -> None:
     def find_user(scope: Any) -> str | None:
         return dict(scope["headers"]).get(b"x-user", b"").decode() or None

@@ -23,6 +23,7 @@ from windlass.stores.protocol import Store
 ANYWHERE = "0.0.0.0"
 """The program around the dashboard may listen anywhere, so nobody is let in for being on this machine."""
 STREAM_SECONDS = 30.0
+API_HINT = "The paths of the HTTP API are in /api/v1/openapi.json."
 
 
 def dashboard_routes(service: Service) -> Sequence[BaseRoute]:
@@ -41,7 +42,7 @@ def _routes(site: Site) -> Sequence[BaseRoute]:
         Route("/live", endpoints.live, methods=["GET"]),
         *(Route(action.path, endpoints.act(action), methods=["POST"]) for action in site.actions),
         *(Route(page.path, endpoints.show, methods=["GET"]) for page in site.pages),
-        Route("/{path:path}", NotFound(site.settings.root_path)),
+        Route("/{path:path}", NotFound(site.settings.root_path, "" if site.is_embedded else API_HINT)),
     ]
     return [Mount("/", ErrorPages(Router(routes, redirect_slashes=False), endpoints))]
 

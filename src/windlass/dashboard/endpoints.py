@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +35,8 @@ logger = logging.getLogger("windlass.server")
 
 _DEPTHS = [str(depth) for depth in range(1, 10)]
 YEAR = 365 * 86_400
+AGAIN = "#again"
+"""Ends the address of a page to which a person comes back from a form that was refused (`static/again.js`)."""
 HEADERS: Mapping[str, str] = {
     # Nothing loads or runs but what this server serves as a file: no inline script, no inline style.
     "Content-Security-Policy": (
@@ -229,7 +231,8 @@ class Endpoints:
             logger.log(level, "page failed, id %s", id, exc_info=error)
         problem = problem_of(error, id=id)
         context = {"problem": problem, "root": _up(place_of(request)), "looks": looks_of(request.cookies)}
-        response = self._html(render_page("error.html", {**context, "site": self._site}), status=problem.status)
+        context |= {"site": self._site, "back": _came_from(request)}
+        response = self._html(render_page("error.html", context), status=problem.status)
         if isinstance(error, Refused):
             response.headers.update(error.headers)
         return response
@@ -278,13 +281,13 @@ class Endpoints:
 class NotFound:
     """Refuses a path that nothing serves, whatever the method. The dashboard's own path gets its slash."""
 
-    def __init__(self, root_path: str) -> None:
-        self._root_path = root_path
+    def __init__(self, root_path: str, hint: str = "") -> None:
+        self._root_path, self._hint = root_path, hint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         own = route_path(scope) == "" or (self._root_path and scope["path"] == self._root_path)
         if not own:
-            raise Refused("not_found", "No such path. See /api/v1/openapi.json for the paths there are.")
+            raise Refused("not_found", f"No such page. {self._hint}".strip())
         await _redirect(scope["path"].rpartition("/")[2] + "/")(scope, receive, send)
 
 
@@ -325,8 +328,25 @@ class _Counted(Response):
 
 def _act(action: Action, visit: Visit, arguments: Mapping[str, Any]) -> tuple[Goto | Shown, list[int]]:
     """Run an action. Return where it leads, and the numbers of its audit entries that can be undone."""
+    before = undo.newest_number(visit.access)
     goto: Goto | Shown = action.function(visit, **arguments)
-    return goto, undo.find_new(visit.access, visit.author().action_id)
+    return goto, [entry.number for entry in undo.find_new(visit.access, visit.author().by, before)]
+
+
+def _came_from(request: Request) -> str:
+    """Return the address of the page from which a request comes, if it is one of this server; else nothing.
+
+    For a form it ends with a mark, which lets the page fill in again what was typed.
+    """
+    try:
+        found = urlsplit(request.headers.get("referer", ""))
+    except ValueError:
+        return ""
+    is_own = found.netloc == request.headers.get("host", "") and found.path.startswith("/")
+    is_form = request.method == "POST"
+    if not is_own or found.path.startswith(("//", "/\\")) or (found.path == request.url.path and not is_form):
+        return ""
+    return found.path + (f"?{found.query}" if found.query else "") + (AGAIN if is_form else "")
 
 
 def _redirect(address: str) -> Response:

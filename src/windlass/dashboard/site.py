@@ -73,6 +73,16 @@ class Site:
         self._patterns = [(page, *_pattern(page.path)) for page in self.pages]
 
     @property
+    def is_embedded(self) -> bool:
+        """Return True inside another program, which listens and may log people in itself."""
+        return self.stream_seconds is not None
+
+    @property
+    def has_secret(self) -> bool:
+        """Return True if `windlass up` printed a secret that opens this server while there are no tokens."""
+        return bool(self.settings.secret)
+
+    @property
     def store_name(self) -> str:
         """Return the short name of the store."""
         return self.settings.store_name or "store"

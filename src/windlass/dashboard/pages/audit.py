@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
+import msgspec
 from msgspec import Meta, Struct
 
 from windlass.dashboard.forms import Reason, go_back
@@ -30,7 +32,9 @@ KINDS = (
 )
 """The subjects that the filter offers. One that ends with a slash stands for all that begin with it."""
 LINKS = {"task": "tasks", "queue": "queues", "tenant": "tenants", "dead": "dead"}
-"""The pages of subjects, by kind."""
+"""The pages of subjects, by kind, that have the name in their path."""
+NAMED = {"pool": "pool", "workflow": "workflows/view"}
+"""The pages of subjects, by kind, that take the name as a parameter."""
 
 pages = Pages()
 
@@ -50,11 +54,17 @@ class Numbers(Reason, frozen=True, kw_only=True):
     number: list[Annotated[int, Meta(ge=0, le=2**62)]]
 
 
+class _About(Struct, frozen=True):
+    """The part of an entry's data that says where its subject is."""
+
+    tenant: str = ""
+
+
 class Row(Struct, frozen=True, kw_only=True):
-    """An entry, and the page of its subject below the dashboard's own; empty if it has none."""
+    """An entry, and the address of its subject; empty if it has no page."""
 
     entry: EntrySeen
-    path: str
+    href: str
     can_undo: bool
     """Whether it can be undone, as far as the entries on this page show."""
 
@@ -86,7 +96,9 @@ def show_audit(visit: Visit, query: FindEntries) -> Entries:
         before=query.before,
     )
     undoable = undo.find_undoable(found.entries)
-    rows = [Row(entry=entry, path=path_of(entry), can_undo=entry.number in undoable) for entry in found.entries]
+    rows = [
+        Row(entry=entry, href=find_page(visit, entry), can_undo=entry.number in undoable) for entry in found.entries
+    ]
     return Entries(query=query, rows=rows, after=found.after)
 
 
@@ -99,7 +111,21 @@ def undo_entries(visit: Visit, form: Numbers) -> Goto:
     return go_back(form, "audit", f"Undid {len(done)} entries.")
 
 
-def path_of(entry: EntrySeen) -> str:
-    """Return the page of an entry's subject below the dashboard's own; empty if it has none."""
+def find_page(visit: Visit, entry: EntrySeen) -> str:
+    """Return the address of an entry's subject; empty if it has no page."""
     kind, _, name = entry.subject.partition("/")
-    return f"{LINKS[kind]}/{name}" if kind in LINKS and name else ""
+    if not name:
+        return ""
+    if kind == "cron":
+        return f"{visit.url('cron')}#cron-{quote(name)}"
+    if kind in NAMED:
+        return visit.url(NAMED[kind], name=name, tenant=_tenant_of(entry) if kind == "workflow" else "")
+    return visit.url(f"{LINKS[kind]}/{name}") if kind in LINKS else ""
+
+
+def _tenant_of(entry: EntrySeen) -> str:
+    """Return the tenant that an entry about a workflow names. Without one, its page finds the workflow by its name."""
+    try:
+        return msgspec.json.decode(entry.data or "{}", type=_About).tenant
+    except msgspec.MsgspecError:
+        return ""

@@ -2,6 +2,7 @@
 /** Starts what the page needs: live updates, the ends of outputs, ages of times, keys, the palette, and the switches in the header. */
 
 import { bindCharts } from "./charts.js";
+import { bindForms } from "./again.js";
 import { followPage } from "./live.js";
 import { bindKeys } from "./keys.js";
 import { followOutputs } from "./output.js";
@@ -18,6 +19,7 @@ bindTables();
 bindViews();
 bindPalette();
 bindKeys();
+bindForms();
 bindCharts();
 followOutputs();
 followPage();
