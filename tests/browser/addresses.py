@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
-from tests.browser.site import LONG, POOL, WORKFLOW, Site
+from tests.browser.site import LONG, POOL, WORKFLOW, Site, start_purge
 from windlass.core.lifecycle import State
 from windlass.dashboard.pages.table import MODULES
 
@@ -16,6 +16,7 @@ EDIT = urlencode({"changes": '{"note": "x"}'})
 EXAMPLES: Mapping[str, Example] = {
     "/tasks": lambda site: ["tasks", "tasks?q=state%3Afailed", "tasks?q=nonsense%3A"],
     "/tasks/bulk": lambda site: ["tasks/bulk?verb=retry&all=1&q=state%3Afailed"],
+    "/tasks/bulk/{run}": lambda site: [f"tasks/bulk/{start_purge(site)}"],
     "/tasks/{id}": lambda site: [
         f"tasks/{site.one(State.FAILED)}",
         f"tasks/{site.one(State.LEASED, 'hold')}",

@@ -16,9 +16,11 @@ from windlass.core.lifecycle import State
 from windlass.core.limits import Limit, parse_rate
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.task import TaskId
-from windlass.operations import breakers, crons, dead_letters, limits, pools, queues, tenants
+from windlass.operations import breakers, bulk_runs, crons, dead_letters, limits, pools, queues, tenants
 from windlass.operations.access import Access
 from windlass.operations.author import Author
+from windlass.operations.bulk import Verb
+from windlass.operations.bulk_runs import BulkRun
 from windlass.operations.crons import NewCron
 from windlass.stores.coordination import EntrySeen
 from windlass.stores.dead_letters import DeadGroup
@@ -138,6 +140,26 @@ def seed_settings(access: Access) -> None:
     breakers.hold(access, "bank", BreakerState.CLOSED, author=OPS, create=True)
     access.store.publish(Manifest(crons=(CronInfo(name=OLD_CRON, handler="charge", schedule="0 4 * * *"),)))
     crons.pause(access, OLD_CRON, OPS)
+
+
+def start_purge(site: Site) -> str:
+    """Return the id of a long purge, as a server describes it while it works."""
+    now = site.access.now
+    run = BulkRun(
+        id=f"{now:016x}",
+        verb=Verb.PURGE,
+        q=f'handler:"{shop.IMAGE}"',
+        by=f"ops {shop.IMAGE}",
+        tenant=None,
+        queue=None,
+        started=now,
+        at=now,
+        total=20_000,
+        counted=True,
+        done=3_500,
+        in_steps=True,
+    )
+    return bulk_runs.save(site.store, run).id
 
 
 def count_states(store: Store) -> dict[State, int]:

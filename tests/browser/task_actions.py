@@ -11,14 +11,14 @@ import msgspec
 
 from tests.browser import shop
 from tests.browser.actions import WHY, check_entry, form, presses
-from tests.browser.site import NODE, POOL, Site
+from tests.browser.site import NODE, POOL, Site, start_purge
 from tests.browser.visitor import Visitor
 from tests.support.processes import until
 from windlass.autoscale.observe import NodeReport, PoolReport
 from windlass.core.lifecycle import State
 from windlass.core.task import SessionId, TaskId
 from windlass.core.worker_list import WorkerProcess
-from windlass.operations import nodes, pools, tasks
+from windlass.operations import bulk_runs, nodes, pools, tasks
 from windlass.stores.protocol import Filter
 
 
@@ -52,6 +52,17 @@ def cancel_many(visitor: Visitor, site: Site) -> None:
     visitor.submit(form("tasks/bulk"), why=WHY)
     assert site.store.get(ids) == [None] * 3
     check_entry(site, "tasks", "purged")
+
+
+@presses("/tasks/bulk/{run}/stop")
+def stop_purge(visitor: Visitor, site: Site) -> None:
+    run = start_purge(site)
+    visitor.open(f"tasks/bulk/{run}")
+    assert "3,500 of 20,000" in visitor.page.inner_text("main")
+    visitor.submit(form("stop"))
+
+    assert bulk_runs.get(site.access, run).stop
+    assert "Stopping" in visitor.page.inner_text("main")
 
 
 @presses("/tasks/{id}/priority")

@@ -153,8 +153,12 @@ def test_keys_move_between_pages_and_rows(sqlite_site: Site, visit: Visit) -> No
     visitor.page.keyboard.press("j")
     visitor.page.keyboard.press("j")
     assert visitor.page.get_attribute("tr.current", "data-id") == "queue-fair"
+    focused = "document.activeElement.getAttribute('href') ?? document.activeElement.name"
+    assert visitor.page.evaluate(focused) == "queues/fair", "screen readers follow"
     visitor.page.keyboard.press("p")
     assert visitor.page.is_visible('tr[data-id="queue-fair"] form[action$="queues/pause"]')
+    assert visitor.page.evaluate(focused) == "lasts"
+    visitor.page.evaluate("document.activeElement.blur()")
     visitor.page.keyboard.press("Enter")
     visitor.page.wait_for_url("**/queues/fair")
     visitor.page.keyboard.press("?")

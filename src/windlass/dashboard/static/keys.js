@@ -2,6 +2,7 @@
 /** Keys: `g` and a letter go to a page, `/` filters, `j k x` move and pick, `?` shows all. */
 
 import { openPalette } from "./palette.js";
+import { reach } from "./reach.js";
 import { currentRow, moveRow, pickRow } from "./tables.js";
 
 let afterG = 0;
@@ -12,14 +13,15 @@ function isTyping(target) {
 }
 
 /**
- * Presses the button for a key: in the current row, else on the page.
+ * Goes to the button for a key: in the current row, else on the page. A key never sends a form, so that a stray one does
+ * nothing: it opens the form or moves the focus there, and Enter confirms.
  * @param {string} key
  */
 function press(key) {
   const button = /** @type {HTMLElement | null} */ (
-    currentRow()?.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`main [data-key="${key}"]:not(tr *)`)
+    currentRow()?.querySelector(`[data-key="${key}"]`) ?? document.querySelector(`main [data-key="${key}"]:not(tr *, [data-row] *)`)
   );
-  button?.click();
+  if (button) reach(button);
   return button !== null;
 }
 

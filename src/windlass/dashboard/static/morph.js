@@ -89,13 +89,14 @@ const OWN = new Set(["open", "value", "checked"]);
  */
 function morphAttributes(target, wanted) {
   const isOwn = target.matches("details, input:not([type=hidden])");
-  for (const { name, value } of wanted.attributes) {
+  const isCurrent = target.classList.contains("current");
+  for (const { name, value: given } of wanted.attributes) {
     if (isOwn && OWN.has(name)) continue;
+    const value = name === "class" && isCurrent ? `${given} current` : given;
     if (target.getAttribute(name) !== value) target.setAttribute(name, value);
   }
   for (const { name } of [...target.attributes]) {
     if (isOwn && OWN.has(name)) continue;
-    if (name === "class" && target.classList.contains("current") && wanted.hasAttribute("class")) continue;
     if (!wanted.hasAttribute(name) && name !== "class") target.removeAttribute(name);
   }
 }

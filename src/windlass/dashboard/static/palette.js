@@ -1,7 +1,11 @@
 // @ts-check
-/** The palette: type a page, a task id or a filter, and go there. */
+/** The palette: type a page, a task id, a filter or an action of this page, and go there. */
 
-/** @typedef {{ text: string, note: string, href: string }} Choice */
+import { reach } from "./reach.js";
+
+/** @typedef {{ text: string, note: string, href?: string, button?: HTMLElement }} Choice */
+
+const MOST_ACTIONS = 12;
 
 const dialog = () => /** @type {HTMLDialogElement} */ (document.getElementById("palette"));
 const input = () => /** @type {HTMLInputElement} */ (document.getElementById("palette-input"));
@@ -9,6 +13,20 @@ const list = () => /** @type {HTMLUListElement} */ (document.getElementById("pal
 let selected = 0;
 /** @type {Choice[]} */
 let choices = [];
+
+/** @param {HTMLElement} button */
+function nameOf(button) {
+  return (button.getAttribute("aria-label") ?? button.textContent ?? "").trim();
+}
+
+/**
+ * @param {string} words
+ * @returns {HTMLElement[]} the buttons of the page that can be seen and have these words in their name
+ */
+function findActions(words) {
+  const all = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("main summary.button, main form[method=post] button"));
+  return [...all].filter((button) => button.checkVisibility() && nameOf(button).toLowerCase().includes(words));
+}
 
 /**
  * @param {string} text
@@ -22,6 +40,9 @@ function find(text) {
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-go]"))) {
     const name = link.textContent?.trim() ?? "";
     if (name.toLowerCase().includes(words)) found.push({ text: name, note: `g ${link.dataset.go}`, href: link.href });
+  }
+  for (const button of words ? findActions(words).slice(0, MOST_ACTIONS) : []) {
+    found.push({ text: nameOf(button), note: "this page", button });
   }
   if (/^[0-9a-f-]{8,36}$/i.test(words)) {
     found.unshift({ text: `Task ${words}`, note: "open", href: `${root}tasks/${encodeURIComponent(words)}` });
@@ -54,7 +75,11 @@ function draw() {
 
 /** @param {Choice | undefined} choice */
 function go(choice) {
-  if (choice) location.href = choice.href;
+  if (choice?.href) location.href = choice.href;
+  if (choice?.button) {
+    dialog().close();
+    reach(choice.button);
+  }
 }
 
 /** Opens the palette. */

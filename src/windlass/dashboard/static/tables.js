@@ -1,21 +1,32 @@
 // @ts-check
-/** Tables with rows that can be walked through and picked. Rows have `data-id`, so that the current one survives updates. */
+/**
+ * Rows that can be walked through and picked: those of tables, and other elements with `data-row`. They have `data-id` or
+ * an id, so that the current one survives updates.
+ */
+
+const ROWS = "tr[data-id], [data-row]";
+const BOX = "input[type=checkbox]";
 
 /** @type {string | null} */
 let current = null;
 
 /** @returns {HTMLElement[]} */
 function rows() {
-  return [...document.querySelectorAll(/** @type {"tr"} */ ("tr[data-id]"))];
+  return [...document.querySelectorAll(/** @type {"tr"} */ (ROWS))];
+}
+
+/** @param {HTMLElement} row */
+function keyOf(row) {
+  return row.dataset.id ?? row.id;
 }
 
 /** @returns {HTMLElement | null} */
 export function currentRow() {
-  return rows().find((row) => row.dataset.id === current) ?? null;
+  return rows().find((row) => keyOf(row) === current) ?? null;
 }
 
 function showCurrent() {
-  for (const row of rows()) row.classList.toggle("current", row.dataset.id === current);
+  for (const row of rows()) row.classList.toggle("current", keyOf(row) === current);
 }
 
 /**
@@ -26,11 +37,13 @@ function showCurrent() {
 export function moveRow(by) {
   const all = rows();
   if (!all.length) return false;
-  const at = all.findIndex((row) => row.dataset.id === current);
+  const at = all.findIndex((row) => keyOf(row) === current);
   const row = all[Math.min(all.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
-  current = row?.dataset.id ?? null;
+  current = row ? keyOf(row) : null;
   showCurrent();
   row?.scrollIntoView({ block: "nearest" });
+  // Screen readers follow the focus, and Enter follows the link.
+  /** @type {HTMLElement | null | undefined} */ (row?.querySelector("a[href]:not([tabindex='-1'])"))?.focus({ preventScroll: true });
   return true;
 }
 
@@ -42,9 +55,8 @@ export function pickRow() {
 }
 
 function countPicked() {
-  const picked = document.querySelectorAll("tr[data-id] input[type=checkbox]:checked").length;
+  const picked = document.querySelectorAll(`tr[data-id] ${BOX}:checked`).length;
   for (const element of document.querySelectorAll("[data-picked]")) element.textContent = picked.toLocaleString("en-US");
-  for (const element of document.querySelectorAll("[data-needs-picked]")) element.toggleAttribute("disabled", picked === 0);
 }
 
 /** Follows picked rows and live updates. */

@@ -3,12 +3,17 @@
 
 /** @typedef {{ name: string, q: string }} View */
 
-const KEY = "windlass.views";
+const OLD_KEY = "windlass.views";
+
+/** @returns {string} where the views of this dashboard are: several may share a host, under different paths */
+function key() {
+  return `${OLD_KEY} ${new URL(document.body.dataset.root ?? "./", location.href).pathname}`;
+}
 
 /** @returns {View[]} */
 function read() {
   try {
-    const found = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    const found = JSON.parse(localStorage.getItem(key()) ?? localStorage.getItem(OLD_KEY) ?? "[]");
     return Array.isArray(found) ? found.filter((view) => typeof view?.name === "string" && typeof view?.q === "string") : [];
   } catch {
     return []; // Storage is off, or somebody else wrote there.
@@ -18,7 +23,7 @@ function read() {
 /** @param {View[]} views */
 function write(views) {
   try {
-    localStorage.setItem(KEY, JSON.stringify(views.slice(0, 30)));
+    localStorage.setItem(key(), JSON.stringify(views.slice(0, 30)));
   } catch {
     // Storage is off or full: the view is not kept.
   }
