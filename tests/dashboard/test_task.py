@@ -108,6 +108,15 @@ async def test_the_output_of_a_running_attempt_is_shown_and_moves_to_the_ended_o
     assert "the end" in ended
 
 
+async def test_the_downstream_of_a_task_leads_to_its_breaker(browser: Browser, store: MemoryStore) -> None:
+    id = submit_one(store, downstream="bank")
+
+    link = re.search(r'<dt>downstream</dt><dd><a href="([^"]+)">bank</a>', await browser.open(f"/tasks/{id}"))
+
+    assert link is not None
+    assert link[1] == "../queues#downstreams"
+
+
 async def test_eight_digits_of_an_id_are_enough_and_an_unknown_one_is_an_error_page(
     browser: Browser, store: MemoryStore
 ) -> None:
