@@ -34,7 +34,7 @@
     └── StoreError (RuntimeError)
         ├── StoreUnavailable                the store cannot be reached
         ├── CommitUnknown                   the connection was lost during a commit
-        ├── SchemaTooNew                    a newer Windlass migrated the database
+        ├── SchemaTooNew                    the database has a schema that this Windlass cannot use
         ├── UnstorableValue (ValueError)    the database cannot store a value, such as text with a NUL character
         └── UnsafeStore                     the store's settings do not guarantee durability
 
@@ -425,14 +425,15 @@ class CommitUnknown(StoreError):
 
 
 class SchemaTooNew(StoreError):
-    """A newer Windlass migrated the database."""
+    """A newer Windlass migrated the database, and this one cannot use the new schema."""
 
     code = "schema_too_new"
 
-    def __init__(self, found: int, known: int) -> None:
-        self.found, self.known = found, known
+    def __init__(self, found: int, known: int, needed: int) -> None:
+        self.found, self.known, self.needed = found, known, needed
         super().__init__(
-            f"The database schema has version {found}, but this Windlass knows up to {known}. Upgrade Windlass."
+            f"The database has schema {found}, which only programs for schema {needed} or later can use. "
+            f"This program is for schema {known}. Upgrade Windlass for this program."
         )
 
 

@@ -32,7 +32,7 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Progress
 from windlass.stores.admin import PROMISES, TABLES
 from windlass.stores.coordination import Entry
-from windlass.stores.migrate import pending
+from windlass.stores.migrate import migrations
 from windlass.stores.protocol import Filter, Store
 
 
@@ -195,7 +195,7 @@ def test_only_migrate_creates_a_missing_file(tmp_path: Path) -> None:
     made = windlass("db", "migrate", "--store", file_url(path))
 
     assert (missing, there) == ([8, 8], False)
-    newest = pending("sqlite", 0)[-1].version
+    newest = migrations("sqlite")[-1].version
     assert (tried.stdout, made.stdout) == (f"Schema 0 → {newest}. Nothing was done.\n", f"Schema 0 → {newest}\n")
     assert path.exists()
 

@@ -34,7 +34,7 @@ from windlass.deploy.plan import Plan
 from windlass.deploy.rights import VERBS, api_rights, needed_by, node_rights, read_rights
 from windlass.errors import StoreError
 from windlass.operations.caller import Scope
-from windlass.stores.migrate import Migration, pending
+from windlass.stores.migrate import NOTHING, Migration, pending
 from windlass.stores.protocol import Store
 from windlass.wiring import open_store
 
@@ -311,7 +311,7 @@ def test_a_read_only_server_serves_its_pages_as_reader(database: Database, produ
 
 
 def test_pending_migrations_name_who_can_apply_them(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    newer = [*pending("postgres", 0), Migration(99, "0099_later", "SELECT 1")]
+    newer = [*pending("postgres", NOTHING), Migration(99, "0099_later", "SELECT 1")]
     monkeypatch.setattr("windlass.stores.migrate.migrations", lambda _: newer)
 
     with pytest.raises(

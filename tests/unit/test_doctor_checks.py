@@ -29,7 +29,7 @@ POSTGRES = {
 def make_facts(kind: str = "sqlite", *, facts: dict[str, str] | None = None, **changes: Any) -> Facts:
     """Return the facts of a healthy store, with these changes."""
     usual = SQLITE if kind == "sqlite" else POSTGRES
-    status = {"version": "3.54.1" if kind == "sqlite" else "16.3", "schema": 3, "newest": 3}
+    status = {"version": "3.54.1" if kind == "sqlite" else "16.3", "schema": 3, "compatible_from": 2, "newest": 3}
     status |= {name: changes.pop(name) for name in list(changes) if name in status}
     return Facts(
         status=Status(kind=kind, bytes=1, tasks={}, sessions=0, facts={**usual, **(facts or {})}, **status),
@@ -67,7 +67,8 @@ def test_a_healthy_store_has_no_problems(kind: str) -> None:
         (make_facts(version="3.45.0"), "version", Mark.BAD),
         (make_facts(version="3.51.2"), "version", Mark.BAD),
         (make_facts(schema=2), "schema", Mark.BAD),
-        (make_facts(schema=4), "schema", Mark.BAD),
+        (make_facts(schema=4, compatible_from=3), "schema", Mark.WARNING),
+        (make_facts(schema=5, compatible_from=4), "schema", Mark.BAD),
         (make_facts(facts={"synchronous": "normal"}), "durability", Mark.BAD),
         (make_facts(facts={"journal_mode": "delete"}), "durability", Mark.BAD),
         (make_facts(filesystem="nfs4"), "disk", Mark.BAD),

@@ -21,7 +21,7 @@ from windlass.errors import NotAllowed
 from windlass.operations.author import Author
 from windlass.redaction import redact_text
 from windlass.stores.admin import TABLES, Admin, DatabaseMissing, Rows, Source, Status, Table, Target
-from windlass.stores.migrate import migrations
+from windlass.stores.migrate import NOTHING, Applied, check_compatible, migrations
 from windlass.wire.commands import CopiedRows, Epoch, Migration, finding_shape, status_shape
 from windlass.wiring import open_admin, open_store
 
@@ -46,13 +46,34 @@ def status(store_url: str | None, form: str | None) -> None:
     found = open_database(store_url).status()
     if print_json(form, status_shape(found)):
         return
-    behind = "" if found.schema == found.newest else f" (latest is {found.newest}: run `windlass db migrate`)"
-    echo(f"{found.kind} {found.version}, schema {found.schema}{behind}, {format_size(found.bytes)}")
+    echo(f"{found.kind} {found.version}, schema {found.schema}{_compare(found)}, {format_size(found.bytes)}")
     tasks = ", ".join(f"{count:,} {state}" for state, count in found.tasks.items()) or "none"
     echo(f"  {'tasks':<22} {tasks}")
     echo(f"  {'sessions':<22} {found.sessions}")
     for name, value in found.facts.items():
         echo(f"  {name:<22} {value or '–'}")
+
+
+def _compare(found: Status) -> str:
+    """Return what to do about a schema that is not the one of this program."""
+    if found.schema == found.newest:
+        return ""
+    if found.schema < found.newest:
+        return f" (latest is {found.newest}: run `windlass db migrate`)"
+    verdict = "can use it" if found.is_usable else "cannot use it"
+    return (
+        f" ({format_lead(found.schema, found.newest)} newer than this program, which {verdict}: upgrade this program)"
+    )
+
+
+def format_lead(schema: int, newest: int) -> str:
+    """Format how far a schema is ahead of this program.
+
+    >>> format_lead(8, 7)
+    'one version'
+    """
+    lead = schema - newest
+    return "one version" if lead == 1 else f"{lead} versions"
 
 
 @db.command()
@@ -62,27 +83,31 @@ def status(store_url: str | None, form: str | None) -> None:
 def migrate(store_url: str | None, form: str | None, dry_run: bool) -> None:
     """Create the tables or migrate them to the latest schema.
 
-    Every command and node also does this when it opens a store.
+    Every command and node also does this when it opens a store. A newer schema is left as it is.
     """
-    before = _schema(store_url)
+    newest = _newest(store_url)
+    found = _applied(store_url)
+    check_compatible(found, newest)
     if not dry_run:
         open_store(choose_url(store_url)).close()
-    after = before if dry_run else open_database(store_url).status().schema
-    newest = _newest(store_url)
+    before, after = found.version, found.version if dry_run else _applied(store_url).version
     if print_json(form, Migration(before=before, after=after, newest=newest)):
         return
     if before == newest:
         echo(f"Schema {newest} is up to date.")
+    elif before > newest:
+        echo(f"Schema {before} is {format_lead(before, newest)} newer than this program. Nothing was done.")
     else:
         echo(f"Schema {before} → {newest}" + (". Nothing was done." if dry_run else ""))
 
 
-def _schema(url: str | None) -> int:
-    """Return the schema version of the database; 0 if there is none."""
+def _applied(url: str | None) -> Applied:
+    """Return the schema of the database."""
     try:
-        return open_database(url).status().schema
+        found = open_database(url).status()
     except DatabaseMissing:
-        return 0
+        return NOTHING
+    return Applied(found.schema, found.compatible_from)
 
 
 def _newest(url: str | None) -> int:
@@ -97,6 +122,7 @@ def check(store_url: str | None, form: str | None) -> None:
 
     Exit status 1 if anything is found.
     """
+    check_compatible(_applied(store_url), _newest(store_url))
     findings = open_database(store_url).check()
     if not print_json(form, [finding_shape(each) for each in findings], name="findings"):
         for finding in findings:
@@ -151,7 +177,9 @@ def copy(store_url: str | None, form: str | None, to_url: str, live: bool, conse
     SQLite and PostgreSQL in any combination. Leases of the source are invalid in the copy: leased tasks run again.
     """
     source = open_database(store_url)
-    _refuse_live(source.status(), live)
+    found = source.status()
+    _refuse_newer(found)
+    _refuse_live(found, live)
     if not consent.dry_run:
         open_store(to_url).close()  # This creates the tables.
     with source.reading() as rows:
@@ -166,6 +194,14 @@ def copy(store_url: str | None, form: str | None, to_url: str, live: bool, conse
             target.end(rows.epoch() + 1)
     if not print_json(form, CopiedRows(rows=copied)):
         print_table(("table", "#rows"), [[name, f"{count:,}"] for name, count in copied.items() if count])
+
+
+def _refuse_newer(found: Status) -> None:
+    if found.schema > found.newest:
+        raise NotAllowed(
+            f"The source has schema {found.schema}. This program is for schema {found.newest} and would leave out what "
+            "is newer. Upgrade this program."
+        )
 
 
 def _refuse_live(found: Status, live: bool) -> None:

@@ -42,7 +42,7 @@ def doctor(store_url: str | None, form: str | None, config_path: Path | None) ->
 
 
 def gather_facts(url: str | None, admin: Admin, config_path: Path | None) -> Facts:
-    """Read what the checks need. A store with another schema is not opened, because that would migrate it."""
+    """Read what the checks need. A store with an older schema is not opened, because that would migrate it."""
     status = admin.status()
     before = clock().now()
     there = admin.clock()
@@ -60,7 +60,7 @@ def gather_facts(url: str | None, admin: Admin, config_path: Path | None) -> Fac
 
 
 def _leased(url: str | None, status: Status) -> dict[str, Any]:
-    if status.schema != status.newest:
+    if not status.is_usable:
         return {}
     filter = Filter(states=frozenset({State.LEASED}))
     return {"leased": tasks.find(open_access(url), filter, limit=_MOST_LEASED).tasks}

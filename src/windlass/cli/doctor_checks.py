@@ -76,6 +76,8 @@ def _schema(status: Status) -> CheckResult:
         return _bad("schema", text, "run `windlass db migrate`")
     if status.schema > status.newest:
         text = f"the tables are at version {status.schema}, this Windlass only knows {status.newest}"
+        if status.is_usable:
+            return _warning("schema", f"{text}, which can still use them", "upgrade Windlass here")
         return _bad("schema", text, "upgrade Windlass here")
     return _good("schema", f"version {status.schema}, the latest")
 
@@ -124,7 +126,7 @@ def _postgres(facts: Facts) -> Iterator[CheckResult]:
     if known.get("in_recovery") == "on":
         yield _bad("primary", "this server is a standby and accepts no tasks", "use the URL of the primary")
     yield _connections(facts)
-    if facts.rights is not None and facts.status.schema == facts.status.newest:
+    if facts.rights is not None and facts.status.is_usable:
         yield _rights(facts.rights)
 
 

@@ -94,6 +94,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """The version of PostgreSQL or SQLite."""
     schema: int
     """The number of the last applied migration; 0 if there is none."""
+    compatible_from: int
+    """The oldest schema whose programs can use the database."""
     newest: int
     """The number of the last migration that this version of Windlass has."""
     bytes: int
@@ -103,6 +105,11 @@ class Status(Struct, frozen=True, kw_only=True):
     """The number of sessions that are not lost or closed."""
     facts: dict[str, str]
     """Settings that affect durability and limits, by the database's own names."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Return True if this program can use the database as it is: it needs no migration, and is not too new."""
+        return self.compatible_from <= self.newest <= self.schema
 
 
 class Rights(Struct, frozen=True, kw_only=True):

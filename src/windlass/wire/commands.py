@@ -88,6 +88,8 @@ class DatabaseStatus(Struct, frozen=True, kw_only=True):
     """The version of SQLite or PostgreSQL."""
     schema: int
     """The latest migration that was applied."""
+    compatible_from: int
+    """The oldest schema whose programs can use the database."""
     newest: int
     """The latest migration of this Windlass."""
     bytes: int

@@ -99,7 +99,7 @@ STORE_ERRORS: Mapping[str, str] = {
     "store_unavailable": "The store cannot be reached. Nothing is known to be written. Retry later.",
     "commit_unknown": "The connection to the store broke during a write, which may have succeeded. "
     "Requests with a key are safe to retry.",
-    "schema_too_new": "A newer version of Windlass migrated the store. Upgrade this server.",
+    "schema_too_new": "The store has a schema that this version of Windlass cannot use. Upgrade this server.",
     "unstorable_value": "A value cannot be stored: text with a NUL character, or a number out of range.",
     "unsafe_store": "The store's settings do not guarantee durability. See the server's log.",
 }

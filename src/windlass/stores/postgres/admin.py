@@ -15,7 +15,7 @@ from windlass.stores.admin import BATCH, PROMISES, TABLES, Advance, Finding, Rig
 from windlass.stores.migrate import migrations
 from windlass.stores.postgres.address import connection_info
 from windlass.stores.postgres.database import translated
-from windlass.stores.postgres.schema import version
+from windlass.stores.postgres.schema import applied
 from windlass.stores.postgres.transaction import Connection
 from windlass.stores.statements import load
 
@@ -46,16 +46,17 @@ class PostgresAdmin:
 
     def status(self) -> Status:
         with _errors():
-            schema = version(self._connection)
+            schema = applied(self._connection)
             [(size,)] = self._rows("SELECT pg_database_size(current_database())")
             return Status(
                 kind="postgresql",
                 version=self._fact("server_version"),
-                schema=schema,
+                schema=schema.version,
+                compatible_from=schema.compatible_from,
                 newest=migrations("postgres")[-1].version,
                 bytes=size,
-                tasks={state: int(count) for state, count in self._ask("counts_by_state")} if schema else {},
-                sessions=self._ask("live_sessions")[0][0] if schema else 0,
+                tasks={state: int(count) for state, count in self._ask("counts_by_state")} if schema.version else {},
+                sessions=self._ask("live_sessions")[0][0] if schema.version else 0,
                 facts=self._facts(),
             )
 

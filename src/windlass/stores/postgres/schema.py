@@ -13,7 +13,7 @@ from psycopg import sql
 from windlass.clock import jitter, sleep
 from windlass.errors import StoreError, UnsafeStore
 from windlass.stores.admin import DatabaseMissing
-from windlass.stores.migrate import Migration, pending
+from windlass.stores.migrate import NOTHING, Applied, Migration, pending
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 log = logging.getLogger(__name__)
@@ -40,12 +40,14 @@ def check_durability(connection: Connection) -> None:
 def migrate(connection: Connection, connect: Callable[[], Connection], *, create: bool = True) -> None:
     """Apply pending migrations. If there are none, this only reads and needs no right to create tables.
 
+    A schema that is newer than this program is left as it is.
+
     `connect` opens another connection, in autocommit mode and without time limits, on which an index is built.
     """
-    before = version(connection)
+    before = applied(connection)
     if not pending("postgres", before):
         return
-    if not create and before == 0:
+    if not create and before == NOTHING:
         raise DatabaseMissing("The database has no Windlass tables. `windlass db migrate` creates them.")
     _check_owner(connection, before)
     connection.rollback()
@@ -56,21 +58,19 @@ def migrate(connection: Connection, connect: Callable[[], Connection], *, create
 def _apply_some(connection: Connection, connect: Callable[[], Connection]) -> bool:
     """Apply the next migrations that fit into one transaction, or build one index. Return False if there are none."""
     _lock(connection)
-    todo = pending("postgres", version(connection))
+    todo = pending("postgres", applied(connection))
     if todo and todo[0].index is not None:
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         with connect() as worker:
             _build_index(worker, todo[0], todo[0].index)
+        _prepare_table(connection)
         _record(connection, todo[0])
     elif todo:
         connection.execute("SET LOCAL statement_timeout = 0")  # The timeout is for calls.
         # Everybody else waits behind a statement that waits for a table. So it gives up soon, and is tried again.
         connection.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
         connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "
-            "applied timestamptz NOT NULL DEFAULT clock_timestamp())"
-        )
+        _prepare_table(connection)
         for migration in takewhile(lambda one: one.index is None, todo):
             connection.execute(cast("LiteralString", migration.script))
             _record(connection, migration)
@@ -103,13 +103,26 @@ def _build_index(worker: Connection, migration: Migration, index: str) -> None:
     worker.execute(cast("LiteralString", migration.script))
 
 
+def _prepare_table(connection: Connection) -> None:
+    """Create the table of migrations, or add the column that the first ones lacked."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS windlass.migration (version integer PRIMARY KEY, name text NOT NULL, "
+        "applied timestamptz NOT NULL DEFAULT clock_timestamp(), compatible_from integer)"
+    )
+    known = "SELECT FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass('windlass.migration') AND attname = %s"
+    # Only if it is missing: an ALTER keeps others from starting until the migrations are done.
+    if not connection.execute(known, ["compatible_from"]).fetchall():
+        connection.execute("ALTER TABLE windlass.migration ADD COLUMN compatible_from integer")
+
+
 def _record(connection: Connection, migration: Migration) -> None:
     connection.execute(
-        "INSERT INTO windlass.migration (version, name) VALUES (%s, %s)", [migration.version, migration.name]
+        "INSERT INTO windlass.migration (version, name, compatible_from) VALUES (%s, %s, %s)",
+        [migration.version, migration.name, migration.compatible_from],
     )
 
 
-def _check_owner(connection: Connection, before: int) -> None:
+def _check_owner(connection: Connection, before: Applied) -> None:
     """Raise `StoreError` if the role may not create tables, before anything is tried."""
     [(role, may)] = connection.execute(
         "SELECT current_user::text, CASE WHEN to_regnamespace('windlass') IS NULL "
@@ -119,14 +132,20 @@ def _check_owner(connection: Connection, before: int) -> None:
     if not may:
         newest = pending("postgres", before)[-1].version
         raise StoreError(
-            f"The tables are at version {before} and this Windlass needs {newest}, but the role {role!r} may not "
-            "change them. Run `windlass db migrate` with the URL of the role that owns them."
+            f"The tables are at version {before.version} and this Windlass needs {newest}, but the role {role!r} may "
+            "not change them. Run `windlass db migrate` with the URL of the role that owns them."
         )
 
 
-def version(connection: Connection) -> int:
+def applied(connection: Connection) -> Applied:
+    """Return the schema of the database."""
     [(table,)] = connection.execute("SELECT to_regclass('windlass.migration')::text").fetchall()
     if table is None:
-        return 0
-    [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM windlass.migration").fetchall()
-    return version
+        return NOTHING
+    # Through jsonb, because the first tables had no such column. Without a value only programs for the version itself
+    # can use the database.
+    found = connection.execute(
+        "SELECT version, coalesce((to_jsonb(migration) ->> 'compatible_from')::integer, version) "
+        "FROM windlass.migration ORDER BY version DESC LIMIT 1"
+    ).fetchall()
+    return Applied(*found[0]) if found else NOTHING

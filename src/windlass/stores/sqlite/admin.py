@@ -18,6 +18,7 @@ from windlass.errors import NotAllowed, StoreError, StoreUnavailable
 from windlass.stores.admin import BATCH, PROMISES, TABLES, Advance, DatabaseMissing, Finding, Rows, Status, Table, found
 from windlass.stores.migrate import migrations
 from windlass.stores.sqlite.database import BUSY_TIMEOUT_MS, create_private
+from windlass.stores.sqlite.schema import applied
 from windlass.stores.statements import load
 
 _PAGES = 1_000
@@ -42,15 +43,16 @@ class SQLiteAdmin:
             self._connection.pragma("user_version")  # The first read of the file fails if it is not a database.
 
     def status(self) -> Status:
-        schema: int = self._connection.pragma("user_version")
+        schema = applied(self._connection)
         return Status(
             kind="sqlite",
             version=apsw.sqlite_lib_version(),
-            schema=schema,
+            schema=schema.version,
+            compatible_from=schema.compatible_from,
             newest=migrations("sqlite")[-1].version,
             bytes=self._path.stat().st_size + _size(self._wal),
-            tasks=dict(self.ask("counts_by_state")) if schema else {},
-            sessions=self.ask("live_sessions")[0][0] if schema else 0,
+            tasks=dict(self.ask("counts_by_state")) if schema.version else {},
+            sessions=self.ask("live_sessions")[0][0] if schema.version else 0,
             facts=self._facts(),
         )
 

@@ -24,11 +24,11 @@ from windlass.call_limits import check_canceled, current_patience, is_canceled, 
 from windlass.clock import BootClock, Clock, SystemClock, boot_id, monotonic
 from windlass.core.times import Micros
 from windlass.errors import NotAllowed, StoreError, StoreUnavailable, UnstorableValue
-from windlass.stores.migrate import pending
 from windlass.stores.sql.database import Query, Transaction, Values
 from windlass.stores.sql.lanes import lane_of
 from windlass.stores.sqlite.fork import FORKS
 from windlass.stores.sqlite.lock_file import LockFile, locked_message
+from windlass.stores.sqlite.schema import has_pending, migrate
 from windlass.stores.sqlite.wakeup import Wakeup
 from windlass.stores.statements import Statement, load
 
@@ -143,13 +143,10 @@ class Connection:
             self._connection.execute("ROLLBACK")
 
     def migrate(self) -> None:
-        """Apply pending migrations."""
-        if not pending("sqlite", self._version()):
-            return
-        with self.writing():
-            for migration in pending("sqlite", self._version()):
-                self._connection.execute(migration.script)
-                self._connection.pragma("user_version", migration.version)
+        """Apply pending migrations. Without any, this only reads."""
+        if has_pending(self._connection):
+            with self.writing():
+                migrate(self._connection)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -169,9 +166,6 @@ class Connection:
         """Raise `StoreUnavailable` if the file was removed or replaced: SQLite would write to the old one unnoticed."""
         if _identity(self._path) != self._file:
             raise StoreUnavailable(f"{self._path} was removed or replaced while in use; nothing was written")
-
-    def _version(self) -> int:
-        return self._connection.pragma("user_version")
 
     @contextmanager
     def _queued(self) -> Generator[None]:
