@@ -328,9 +328,8 @@ class _Counted(Response):
 
 def _act(action: Action, visit: Visit, arguments: Mapping[str, Any]) -> tuple[Goto | Shown, list[int]]:
     """Run an action. Return where it leads, and the numbers of its audit entries that can be undone."""
-    before = undo.newest_number(visit.access)
     goto: Goto | Shown = action.function(visit, **arguments)
-    return goto, [entry.number for entry in undo.find_new(visit.access, visit.author().by, before)]
+    return goto, undo.find_new(visit.access, visit.author().action_id)
 
 
 def _came_from(request: Request) -> str:
