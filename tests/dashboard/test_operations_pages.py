@@ -114,6 +114,7 @@ async def test_the_settings_of_a_queue_are_changed_and_only_what_differs(
         ("/queues/configure", {"strategy": "magic"}, "priority"),
         ("/queues/configure", {"strategy": "fifo", "weight": "many"}, "weight"),
         ("/queues/configure", {"strategy": "fifo", "weight": "5000"}, "1000"),
+        ("/queues/configure", {"strategy": "fifo", "weight": "0"}, "weight=0"),
         ("/queues/pause", {"lasts": "soon"}, "for"),
         ("/limits/set", {"queue": "post", "rate": "fast"}, "rate"),
         ("/limits/set", {"max_running": "3"}, "name a queue"),
@@ -245,6 +246,20 @@ async def test_a_cron_is_created_changed_and_removed_at_run_time(
     await browser.open("/cron")
     await browser.post("/cron/remove", name="report")
     assert store.crons() == []
+
+
+async def test_a_new_cron_does_not_change_the_ids_of_others(browser: Browser, access: Access) -> None:
+    quotes = {"text": "it's \"quoted\" <b> " * 20}
+    crons.create(access, crons.NewCron(name="later", handler="work", schedule="@daily", args=quotes), ANN)
+    before = re.findall(r'<section class="card cron[^>]* id="([^"]*)"', await browser.open("/cron"))
+    [arguments] = re.findall(r'<code class="quiet">(\{.*?)</code>', browser.text)
+    crons.create(access, crons.NewCron(name="earlier", handler="work", schedule="@daily"), ANN)
+
+    after = re.findall(r'<section class="card cron[^>]* id="([^"]*)"', await browser.open("/cron"))
+
+    assert (before, after) == (["cron-later"], ["cron-earlier", "cron-later"])
+    assert 110 <= len(html.unescape(arguments)) <= 125, "it is cut before it is escaped"
+    assert not re.search(r"&[#\w]*\.\.\.$", arguments)
 
 
 async def test_dead_letters_are_groups_first_and_their_tasks_second(browser: Browser, store: MemoryStore) -> None:
