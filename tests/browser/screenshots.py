@@ -1,7 +1,7 @@
 """Makes the pictures of the documentation from a running demo: `python -m tests.browser.screenshots`.
 
-The demo shop runs on a SQLite file until it fills the chart of five minutes, with some settings that people would make. Run it by hand after a page
-has changed, on an idle machine, and look at the pictures before you commit them.
+The demo shop runs on a SQLite file until it fills the chart of five minutes, with some settings that people would
+make. Run it by hand after a page has changed, on an idle machine, and look at the pictures before you commit them.
 """
 
 from __future__ import annotations

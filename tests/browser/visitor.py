@@ -19,10 +19,13 @@ HEIGHT = 900
 class Visitor:
     """A tab of a browser, with a profile of its own."""
 
-    def __init__(self, browser: Browser, address: str, *, javascript: bool = True, token: str = "") -> None:
+    def __init__(
+        self, browser: Browser, address: str, *, javascript: bool = True, touch: bool = False, token: str = ""
+    ) -> None:
         self.address = address.rstrip("/")
         self._context = browser.new_context(
             java_script_enabled=javascript,
+            has_touch=touch,
             viewport={"width": 1440, "height": HEIGHT},
             reduced_motion="reduce",
             timezone_id="Europe/Berlin",

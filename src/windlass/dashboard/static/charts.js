@@ -42,6 +42,12 @@ function activate(hit) {
   if (figure) show(figure, hit);
 }
 
+/** Makes the column with the focus the one that Tab stops at, so that Tab leaves the chart from there. */
+function rove() {
+  const hit = find(document.activeElement);
+  for (const each of hit?.parentElement?.children ?? []) each.setAttribute("tabindex", each === hit ? "0" : "-1");
+}
+
 /** @param {KeyboardEvent} event */
 function move(event) {
   const hit = find(event.target);
@@ -65,11 +71,17 @@ export function bindCharts() {
     wasActive = hit === active; // A touch begins with this event.
     if (!wasActive) activate(hit ?? find(document.activeElement));
   });
-  document.addEventListener("focusin", (event) => activate(find(event.target)));
+  document.addEventListener("focusin", (event) => {
+    activate(find(event.target));
+    rove();
+  });
   document.addEventListener("click", (event) => {
     const isTouch = event instanceof PointerEvent && event.pointerType === "touch";
     if (isTouch && find(event.target) && !wasActive) event.preventDefault();
   });
   document.addEventListener("keydown", move);
-  document.addEventListener("windlass:swapped", () => activate(active?.isConnected ? active : null));
+  document.addEventListener("windlass:swapped", () => {
+    activate(active?.isConnected ? active : null);
+    rove();
+  });
 }
