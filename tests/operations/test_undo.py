@@ -226,6 +226,35 @@ def test_a_change_of_the_arguments_of_a_cron_is_not_kept(store: Store, access: A
         undo.undo(access, newest(store).number, ANN)
 
 
+def test_the_creation_of_a_cron_is_not_undone_once_its_arguments_were_changed(store: Store, access: Access) -> None:
+    """The new arguments are stored nowhere else."""
+    crons.create(access, crons.NewCron(name="new", handler="work", schedule="every 1h", args={"n": 7_301}), ANN)
+    entry = newest(store)
+    assert "7301" not in entry.data
+    crons.change(access, "new", {"args": {"n": 2}}, BOB)
+
+    with pytest.raises(NotAllowed, match="cron/new has changed since"):
+        undo.undo(access, entry.number, ANN)
+    assert [json.loads(cron.info.args) for cron in store.crons("new")] == [{"n": 2}]
+
+    crons.change(access, "new", {"args": {"n": 7_301}}, BOB)
+    undo.undo(Access(store), entry.number, ANN)
+    assert store.crons("new") == []
+
+
+@pytest.mark.parametrize("name", ["daily", "new"])
+def test_a_pause_by_another_person_for_another_reason_is_undone(store: Store, access: Access, name: str) -> None:
+    crons.create(access, crons.NewCron(name="new", handler="work", schedule="every 1h"), ANN)
+    crons.pause(access, name, Author("ops", "an import"))
+    before = settings(store)
+    crons.pause(access, name, BOB)
+    assert settings(store) != before
+
+    undo.undo(access, newest(store).number, ANN)
+
+    assert settings(store) == before
+
+
 def test_cancelled_tasks_go_back_to_where_they_were_with_their_dependents(store: Store, access: Access) -> None:
     first, later, then = submit(
         store, a_task(key="first"), a_task(key="later", at=timedelta(hours=2)), after("then", "first")

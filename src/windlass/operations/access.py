@@ -27,7 +27,8 @@ class Access:
         cursor_key: CursorKey | None = None,
     ) -> None:
         self.store, self.caller = store, caller
-        self.seal = CursorSeal(cursor_key or CursorKey(store), caller)
+        self._key = cursor_key or CursorKey(store)
+        self.seal = CursorSeal(self._key, caller)
         """Seals where pages end, so that a cursor shows nothing and serves only callers with the same limits."""
         self.catalog = catalog or HandlerCatalog(store)
         self._clock = clock or SystemClock()
@@ -36,6 +37,10 @@ class Access:
     def now(self) -> Micros:
         """Return the time of this process. Leases are judged by the store's own clock."""
         return self._clock.now()
+
+    def fingerprint(self, text: str) -> str:
+        """Return a keyed hash of text that may be secret, as the audit log keeps it."""
+        return self._key.fingerprint(text)
 
     @property
     def whole_store(self) -> Store:

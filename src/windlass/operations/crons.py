@@ -53,6 +53,10 @@ CHANGEABLE = (
 """What can be changed of a cron that was created at run time."""
 
 
+ARGS = "args_fingerprint"
+"""The field of a change in the audit log that stands for arguments."""
+
+
 class NewCron(Struct, frozen=True, kw_only=True):
     """A cron to create at run time."""
 
@@ -134,7 +138,7 @@ def create(access: Access, new: NewCron, author: Author, *, replace: bool = Fals
         action = "created" if known is None else "changed"
         text = f"{action} cron {new.name}: {cron.schedule} ({cron.timezone}) runs {cron.handler}"
         pause = (author.by, author.why) if new.paused else None
-        entries = [author.entry(f"cron/{new.name}", action, text, **_undo_data(known and known.info, cron))]
+        entries = [author.entry(f"cron/{new.name}", action, text, **_undo_data(access, known and known.info, cron))]
         access.store.put_cron(cron, expect=expect, pause=pause, entries=entries)
 
     retry_on_conflict(f"cron {new.name}", attempt)
@@ -162,7 +166,7 @@ def change(
         shown = [f"{field}={given}" for field, given in changes.items() if field != "args"]
         shown += ["its arguments"] if "args" in changes else []
         text = f"set {', '.join(shown)} of cron {name}"
-        entry = author.entry(f"cron/{name}", "changed", text, **_undo_data(known.info, cron))
+        entry = author.entry(f"cron/{name}", "changed", text, **_undo_data(access, known.info, cron))
         access.store.put_cron(cron, expect=version, entries=[entry])
 
     if expect is None:
@@ -224,13 +228,13 @@ def restore(access: Access, name: str, reversal: Reversal) -> None:
 
     def attempt() -> None:
         known = _find(access, name)
-        present = {**_info_fields(known.info), **_pause_fields(known)}
+        present = {**_info_fields(known.info), **_pause_fields(known), ARGS: access.fingerprint(known.info.args)}
         restored = reversal.revert(present)
         entries = [reversal.note(present, restored)]
         if "handler" not in restored:
             # The arguments are gone with it, so this cannot be undone.
             access.store.remove_cron(name, expect=known.version, entries=[reversal.note_done()])
-        elif "paused" in reversal.change.after:
+        elif not reversal.change.after.keys().isdisjoint(_pause_fields(known)):
             by, why = restored.get("paused_by") or "", restored.get("paused_why") or ""
             paused = restored["paused"]
             access.store.pause_cron(name, paused, by=by, why=why, expect=known.version, entries=entries)
@@ -245,11 +249,14 @@ def restore(access: Access, name: str, reversal: Reversal) -> None:
     retry_on_conflict(f"cron {name}", attempt)
 
 
-def _undo_data(before: CronInfo | None, after: CronInfo) -> dict[str, FieldChange]:
-    """Return how to undo a change. The audit log does not keep arguments, which may be secret."""
-    if before is not None and before.args != after.args:
-        return {}
-    return {"undo": compare_fields({} if before is None else _info_fields(before), _info_fields(after))}
+def _undo_data(access: Access, before: CronInfo | None, after: CronInfo) -> dict[str, FieldChange]:
+    """Return how to undo a change. The audit log does not keep arguments, which may be secret.
+
+    A creation is not undone once its arguments were changed: they are stored nowhere else.
+    """
+    if before is None:
+        return {"undo": compare_fields({}, {**_info_fields(after), ARGS: access.fingerprint(after.args)})}
+    return {} if before.args != after.args else {"undo": compare_fields(_info_fields(before), _info_fields(after))}
 
 
 def _info_fields(info: CronInfo) -> Fields:

@@ -47,6 +47,10 @@ class CursorKey:
                 self._key = _read_key(self._store)
             return self._key
 
+    def fingerprint(self, text: str) -> str:
+        """Return a keyed hash of text that may be secret: it tells changes apart, and nobody can guess the text."""
+        return _hash(self.get(), b"fingerprint", text.encode()).hex()
+
 
 class CursorSeal:
     """Seals the cursors of one caller."""
