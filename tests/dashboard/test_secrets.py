@@ -8,18 +8,31 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.dashboard.conftest import Browser
-from tests.operations.secrets import SECRET, SecretStore
+from tests.operations.secrets import SECRET, TEXT, SecretStore
 from windlass.clock import ManualClock, SystemClock
 from windlass.dashboard.pages.table import MODULES
+from windlass.operations import bulk_runs
+from windlass.operations.bulk import Verb
+from windlass.operations.bulk_runs import BulkRun
 from windlass.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
 PATHS = sorted({page.path for module in MODULES for page in module.pages})
 EDIT = urlencode({"changes": '{"n": 1}'})
+
+
+def start_purge(at: SecretStore) -> str:
+    """Return the id of a long action with a secret in its filter and its error."""
+    now = SystemClock().now()
+    run = BulkRun(id="1", verb=Verb.PURGE, q=TEXT, by="ann", tenant=None, queue=None, started=now, at=now, problem=TEXT)
+    return bulk_runs.save(at.store, run).id
+
+
 EXAMPLES: Mapping[str, Callable[[SecretStore], list[str]]] = {
     "/tasks/{id}": lambda at: [f"/tasks/{at.failed}", f"/tasks/{at.done}"],
     "/tasks/bulk": lambda at: ["/tasks/bulk?verb=retry&all=1&q=state%3Afailed"],
+    "/tasks/bulk/{run}": lambda at: [f"/tasks/bulk/{start_purge(at)}"],
     "/queues/{name}": lambda at: ["/queues/default"],
     "/tenants/{name}": lambda at: ["/tenants/default"],
     "/dead/{group}": lambda at: [f"/dead/{at.group}", f"/dead/{at.group}?{EDIT}"],

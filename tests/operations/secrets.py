@@ -40,6 +40,7 @@ class SecretStore:
     group: str
 
     def __init__(self, store: Store) -> None:
+        self.store = store
         access = Access(store)
         store.publish(
             Manifest(

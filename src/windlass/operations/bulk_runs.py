@@ -11,6 +11,7 @@ from windlass.errors import Refused
 from windlass.operations.access import Access
 from windlass.operations.bulk import Verb
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
+from windlass.redaction import redact_text
 from windlass.stores.protocol import Store
 
 KIND = "bulk"
@@ -60,24 +61,20 @@ class BulkRun(Struct, frozen=True, kw_only=True):
 
 def get(access: Access, id: str) -> BulkRun:
     """Return a bulk action. Callers who are limited to a tenant or a queue see only their own."""
-    control = find_control(access.store, KIND, id)
-    run = None if control is None else msgspec.json.decode(control.value, type=BulkRun)
-    if run is None or not _can_see(access, run):
-        raise Refused("not_found", f"No long action has the id {id!r}. Its result is kept for a day.")
-    return run
+    return _redact(_find(access, id))
 
 
 def get_running(access: Access) -> list[BulkRun]:
     """Return the bulk actions that are running, the newest first. A limited caller gets none: find them by id."""
     if access.caller.limited:
         return []
-    found = [msgspec.json.decode(each.value, type=BulkRun) for each in access.store.controls(KIND)]
+    found = [_redact(msgspec.json.decode(each.value, type=BulkRun)) for each in access.store.controls(KIND)]
     return sorted((run for run in found if run.is_running(access.now)), key=lambda run: run.started, reverse=True)
 
 
 def ask_to_stop(access: Access, id: str) -> BulkRun:
     """Ask to stop a bulk action after its current batch."""
-    return save(access.store, replace(get(access, id), stop=True))
+    return _redact(save(access.store, replace(_find(access, id), stop=True)))
 
 
 def save(store: Store, run: BulkRun) -> BulkRun:
@@ -100,6 +97,19 @@ def drop_old(access: Access) -> None:
     for control in access.store.controls(KIND):
         if msgspec.json.decode(control.value, type=BulkRun).at < access.now - KEPT:
             access.store.put_control(KIND, control.name, None, expect=control.version, entries=[])
+
+
+def _find(access: Access, id: str) -> BulkRun:
+    control = find_control(access.store, KIND, id)
+    run = None if control is None else msgspec.json.decode(control.value, type=BulkRun)
+    if run is None or not _can_see(access, run):
+        raise Refused("not_found", f"No long action has the id {id!r}. Its result is kept for a day.")
+    return run
+
+
+def _redact(run: BulkRun) -> BulkRun:
+    """Remove secrets from what was typed into the filter, and from an error that repeats text of tasks."""
+    return replace(run, q=redact_text(run.q), problem=redact_text(run.problem))
 
 
 def _can_see(access: Access, run: BulkRun) -> bool:
