@@ -23,6 +23,8 @@ POSTGRES = {
     "max_connections": "100",
     "connections_used": "10",
     "in_recovery": "off",
+    "standbys": "0",
+    "synchronous_standby_names": "",
 }
 
 
@@ -83,6 +85,7 @@ def test_a_healthy_store_has_no_problems(kind: str) -> None:
         (make_facts("postgresql", version="14.2 (Debian)"), "version", Mark.WARNING),
         (make_facts("postgresql", facts={"fsync": "off"}), "durability", Mark.BAD),
         (make_facts("postgresql", facts={"in_recovery": "on"}), "primary", Mark.BAD),
+        (make_facts("postgresql", facts={"standbys": "1"}), "replication", Mark.WARNING),
         (make_facts("postgresql", nodes=6), "connections", Mark.WARNING),
         (make_facts("postgresql", facts={"connections_used": "95"}), "connections", Mark.WARNING),
     ],
@@ -101,10 +104,28 @@ def test_each_problem_has_a_fix(facts: Facts, name: str, mark: Mark) -> None:
         make_facts(leased=[a_run(8 * HOUR, timeout=timedelta(days=1)), a_run(9 * HOUR + HOUR // 2)]),
         make_facts(leased=[a_run(8 * HOUR, heartbeat_timeout=timedelta(seconds=9))]),
         make_facts("postgresql", version="14.4", nodes=4),
+        make_facts("postgresql", facts={"standbys": "hidden"}),
+        make_facts("postgresql", facts={"standbys": "2", "synchronous_standby_names": "ANY 1 (a, b)"}),
     ],
 )
 def test_acceptable_values_are_good(facts: Facts) -> None:
     assert marks(facts) == {}
+
+
+def test_the_warning_about_a_standby_names_the_danger_and_the_setting() -> None:
+    [found] = [
+        each for each in run_checks(make_facts("postgresql", facts={"standbys": "2"})) if each.name == "replication"
+    ]
+
+    assert found.text.startswith("2 standbys follow")
+    assert "acknowledged tasks may be lost in a failover" in found.text
+    assert "synchronous_standby_names" in found.fix
+
+
+def test_without_a_standby_there_is_no_check_of_replication() -> None:
+    names = [each.name for each in run_checks(make_facts("postgresql"))]
+
+    assert "replication" not in names
 
 
 def test_versions_are_compared_by_their_parse_version() -> None:

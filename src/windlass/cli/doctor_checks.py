@@ -6,7 +6,7 @@ A check returns a mark, what it found and what to do. ✗ breaks a promise of Wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -125,9 +125,25 @@ def _postgres(facts: Facts) -> Iterator[CheckResult]:
         yield _good("durability", "fsync=on, full_page_writes=on; every commit waits for the disk")
     if known.get("in_recovery") == "on":
         yield _bad("primary", "this server is a standby and accepts no tasks", "use the URL of the primary")
+    else:
+        yield from _replication(known)
     yield _connections(facts)
     if facts.rights is not None and facts.status.is_usable:
         yield _rights(facts.rights)
+
+
+def _replication(known: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Warn if a standby follows that may lag. Not if the role cannot see standbys."""
+    standbys, names = known.get("standbys", "0"), known.get("synchronous_standby_names")
+    if standbys == "hidden":
+        yield _good("replication", "this role cannot see whether a standby follows: it lacks pg_read_all_stats")
+    elif standbys != "0":
+        count = "1 standby follows" if standbys == "1" else f"{standbys} standbys follow"
+        if names:
+            yield _good("replication", f"{count}, synchronous_standby_names={names}")
+        else:
+            text = f"{count}, synchronous_standby_names is empty: acknowledged tasks may be lost in a failover"
+            yield _warning("replication", text, "set synchronous_standby_names, so that commits wait for a standby")
 
 
 def _connections(facts: Facts) -> CheckResult:

@@ -124,7 +124,13 @@ class PostgresAdmin:
             "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')"
         )
         facts = {name: self._fact(name) for name in _FACTS}
-        return {**facts, "in_recovery": "on" if standby else "off", "connections_used": str(used)}
+        [(attached, hidden)] = self._ask("standbys")
+        return {
+            **facts,
+            "in_recovery": "on" if standby else "off",
+            "connections_used": str(used),
+            "standbys": "hidden" if hidden else str(attached),
+        }
 
 
 class PostgresRows:
