@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.support.builders import (
     a_session,
     a_task,
     claim_one,
+    complete,
     report,
     sweep_until_quiet,
 )
@@ -30,10 +32,12 @@ from windlass.core.manifest import CronInfo, HandlerInfo, Manifest
 from windlass.core.ordering import Queue, Strategy
 from windlass.core.settlement import Settlement
 from windlass.core.task import Progress
+from windlass.errors import SessionLost
 from windlass.stores.admin import PROMISES, TABLES
 from windlass.stores.coordination import Entry
 from windlass.stores.migrate import migrations
-from windlass.stores.protocol import Filter, Store
+from windlass.stores.protocol import Filter, LeaseLost, Store
+from windlass.wiring import open_admin
 
 
 def windlass(*words: str) -> Result:
@@ -215,6 +219,43 @@ def test_a_backup_of_a_file_in_use_can_be_opened(tmp_path: Path) -> None:
     assert int(windlass("db", "raise-epoch", "--yes", "--store", file_url(to)).stdout) == 1
     copy.close()
     store.close()
+
+
+def test_a_backup_does_not_start_again_when_others_write(tmp_path: Path) -> None:
+    """Every step of it is followed by a commit, as on a busy machine."""
+    source, to = tmp_path / "a.db", tmp_path / "b.db"
+    steps: list[int] = []
+    with closing(opened(file_url(source))) as store, closing(open_admin(file_url(source))) as admin:
+        store.submit([a_task(args={"text": "x" * 20_000}) for _ in range(600)])
+
+        def write(count: int) -> None:
+            steps.append(count)
+            assert len(steps) < 20, "it starts again and again"
+            store.submit([a_task(key=f"after step {len(steps)}")])
+
+        admin.backup(str(to), write)
+
+    assert len(steps) > 2
+    with closing(opened(file_url(to))) as copy:
+        assert sum(count.tasks for count in copy.counts()) == 600
+
+
+def test_a_raised_epoch_ends_the_leases_of_a_node_that_still_runs(url: str, store: Store) -> None:
+    """Otherwise it would renew the leases of a backup forever, and no longer know their tasks."""
+    [receipt] = store.submit([a_task()])
+    session = a_session(store)
+    old = claim_one(store, session)
+
+    assert windlass("db", "raise-epoch", "--dry-run", "--store", url).exit_code == 0
+    store.renew(session)
+    assert windlass("db", "raise-epoch", "--yes", "--store", url).stdout == "1\n"
+
+    with pytest.raises(SessionLost):
+        store.renew(session)
+    assert complete(store, old) == [LeaseLost(old.lease)]
+    new = claim_one(store)
+    assert (new.id, new.lease.fence > old.lease.fence) == (receipt.id, True)
+    assert windlass("db", "check", "--store", url).exit_code == 0
 
 
 def test_for_postgres_the_pg_dump_command_is_printed(migrated_url: str) -> None:

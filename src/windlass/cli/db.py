@@ -161,6 +161,11 @@ def raise_epoch(store_url: str | None, form: str | None, consent: Consent, autho
     if not consent.given_for("raise the epoch, so that every running task loses its lease and runs again"):
         return
     epoch = store.raise_epoch(entries=[author.entry("database", "raised", "raised the epoch")])
+    # The backup may hold leases of tasks that their nodes have finished since. A node that still runs would renew its
+    # session, and with it these leases, forever.
+    for session in store.sessions():
+        if not session.lost:
+            store.close_session(session.id)
     if not print_json(form, Epoch(epoch=epoch)):
         echo(str(epoch))
 

@@ -88,7 +88,7 @@ class SQLiteAdmin:
         part.unlink(missing_ok=True)
         create_private(str(part))
         with (
-            self._errors(),
+            self._snapshot(),
             closing(apsw.Connection(str(part))) as copy,
             copy.backup("main", self._connection, "main") as backup,
         ):
@@ -100,12 +100,8 @@ class SQLiteAdmin:
 
     @contextmanager
     def reading(self) -> Generator[SQLiteRows]:
-        with self._errors():
-            self._connection.execute("BEGIN")
-            try:
-                yield SQLiteRows(self)
-            finally:
-                self._connection.execute("ROLLBACK")
+        with self._snapshot():
+            yield SQLiteRows(self)
 
     @contextmanager
     def writing(self) -> Generator[SQLiteRows]:
@@ -134,6 +130,17 @@ class SQLiteAdmin:
         """Run a statement of `inspection` and return its rows."""
         with self._errors():
             return self._connection.execute(self._statements[statement].text, values).fetchall()
+
+    @contextmanager
+    def _snapshot(self) -> Generator[None]:
+        """Read the file as it is now. Without it, a backup starts again after every commit of others."""
+        with self._errors():
+            self._connection.execute("BEGIN")
+            try:
+                self._connection.execute("SELECT 1 FROM sqlite_schema").fetchall()  # Only a read begins the snapshot.
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
 
     @contextmanager
     def _errors(self) -> Generator[None]:
