@@ -122,7 +122,7 @@ def test_only_calls_that_may_wait_for_others_limit_how_long_a_commit_waits() -> 
         gate.go.set()
         failures = [call.exception(PATIENCE) for call in (first, *others)]
 
-    assert [type(failure) for failure in failures] == [StoreUnavailable] * 4, "a table that is locked is no busy key"
+    assert [type(failure) for failure in failures] == [StoreUnavailable] * 4, "a locked table does not mean a busy key"
     assert limits[:2] == [(1, None), (3, LOCK_WAIT)]
     assert sorted(limits[2:]) == [(1, None), (2, None)], "the call with a key writes alone, the others share a commit"
 
