@@ -16,7 +16,7 @@ from windlass.operations import audit, dead_letters
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.caller import Caller, Scope
-from windlass.operations.canary import KEPT, KIND, Canary, find_run
+from windlass.operations.canary import KEPT, KIND, Canary, find_retried, find_run, find_runs
 from windlass.stores.dead_letters import DeadGroup
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import Filter
@@ -117,6 +117,21 @@ def test_everybody_can_follow_a_canary(access: Access, store: MemoryStore, clock
     assert last.by == "ann"
     assert not first.is_running(clock.now() + 71_000_000), "its process is gone"
     assert find_run(limited, group) is None
+    assert find_runs(access) == {group.id: last}
+    assert find_runs(limited) == {}
+
+
+def test_a_limited_canary_is_not_that_of_others(access: Access, store: MemoryStore, clock: ManualClock) -> None:
+    fail(store, 2)
+    group = the_group(access)
+    limited = Access(store, Caller(name="d", scopes=frozenset({Scope.OPERATE}), tenant="default"), clock=clock)
+    Canary(limited, group, 60.0, ANN).step()
+
+    [run] = find_runs(limited).values()
+
+    assert run.chosen == 1
+    assert [(task.id, task.state) for task in find_retried(limited, run)] == [(run.tasks[0], State.RUNNABLE)]
+    assert find_runs(access) == {}
 
 
 def test_the_next_canary_removes_what_old_ones_left(access: Access, store: MemoryStore, clock: ManualClock) -> None:
