@@ -70,12 +70,18 @@ async def test_a_sample_of_the_bugs_does_not_look_complete(
 ) -> None:
     fail_with(store, 8)
     whole = store.dead_groups()
-    monkeypatch.setattr(store, "dead_groups", lambda **_: DeadGroups(whole.groups, complete=False))
+
+    def sample(**_: object) -> DeadGroups:
+        return DeadGroups(whole.groups, complete=False)
+
+    monkeypatch.setattr(store, "dead_groups", sample)
 
     page = await read(browser, "/")
+    dead = await read(browser, "/dead")
 
     assert "at least 8 bugs in the newest 100,000" in page
     assert "and at least 3 more" in page
+    assert "The newest 8 failed tasks, 8 bugs. There are more" in dead
 
 
 @pytest.mark.usefixtures("node")

@@ -37,6 +37,8 @@ class DeadPage(Struct, frozen=True, kw_only=True):
 
     groups: list[DeadGroup]
     tasks: int
+    complete: bool
+    """False if there are more failed tasks or bugs than these."""
     runs: Mapping[str, CanaryRun]
 
 
@@ -127,9 +129,11 @@ class EditGroup(Reason, frozen=True, kw_only=True):
 @pages.show("/dead", "dead.html", title="Dead letters", nav=Nav("Dead letters", "d"))
 def show_groups(visit: Visit) -> DeadPage:
     """Show the bugs among the newest failed tasks."""
-    found = dead_letters.get_all(visit.access)
+    groups = dead_letters.read_groups(visit.access)
+    found = groups.groups
     running = {id: run for id, run in find_runs(visit.access).items() if run.is_running(visit.now)}
-    return DeadPage(groups=found, tasks=sum(group.count for group in found), runs=running)
+    tasks = sum(group.count for group in found)
+    return DeadPage(groups=found, tasks=tasks, complete=groups.complete, runs=running)
 
 
 @pages.show("/dead/{group}", "dead_group.html", title="Bug", every=2.0)
