@@ -73,7 +73,7 @@ class _Finder:
                 return False
 
     def _is_built(self, text: str, parts: Sequence[ast.expr], *, clauses: bool = False, always: bool = False) -> bool:
-        """Return True if a text is SQL and has a part that is no literal; `always` if it is sure to have one."""
+        """Return True if a text is SQL and has a part that is not a literal; `always` if it is sure to have one."""
         names = {name for part in parts for name in _names(part)}
         if not names and not always:
             return False
