@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,30 @@ def test_a_follower_counts_the_lines_that_were_left_out_before_it_saw_them() -> 
     assert "line 0".startswith(last[:6])
     assert len(found) - 1 + left_out + 100 == 50_000
     assert first.endswith(str(50_000 - (len(found) - gap - 1)))
+
+
+IMITATION = "\n… 1,234 characters left out (56 lines) …\n"
+
+
+@pytest.mark.parametrize("imitation", [IMITATION, IMITATION * 3, IMITATION.replace("56", ","), IMITATION[:-1] * 2])
+@pytest.mark.parametrize("place", [0, 7, MAX_HEAD - 20, MAX_HEAD - len(IMITATION) + 1, MAX_HEAD, MAX_HEAD + 5])
+def test_output_that_looks_like_the_mark_of_a_gap_is_followed_like_any_other(imitation: str, place: int) -> None:
+    follower, buffer, seen = OutputFollower(), OutputBuffer(), list[str]()
+    start = ("x" * 30 + "\n") * 2_000
+    whole = start[:place] + imitation + lines(0, 12_000)
+    for begin in range(0, len(whole), 1_000):
+        buffer.write(whole[begin : begin + 1_000])
+        seen += follower.find_new_lines(buffer.text(), running=True)
+
+    assert len(buffer.text()) <= MAX_OUTPUT
+    assert [line.replace("·", "…") for line in seen] == whole.splitlines()
+    assert cut_output(whole) == buffer.text()
+
+
+def test_a_stored_output_with_an_impossible_gap_is_still_followed() -> None:
+    text = IMITATION.replace("56", ",")
+
+    assert OutputFollower().find_new_lines(text, running=True) == text[:-1].split("\n")
 
 
 @given(st.lists(st.integers(0, 2_700), min_size=1, max_size=8))

@@ -1,7 +1,8 @@
 """The output of an attempt: how much of it is kept, and which of its lines a reader has not seen yet.
 
 Of a long output, the beginning and the end are kept, and a line between them says what was left out. It has the number
-of lines, so that a reader who reads a growing output again and again can distinguish new lines from old ones.
+of lines, so that a reader who reads a growing output again and again can distinguish new lines from old ones. A line of
+the handler that looks like it is written with other dots.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ MAX_HEAD = MAX_TAIL = 32 * 1024
 """Characters that are kept of the beginning and of the end."""
 MAX_OUTPUT = MAX_HEAD + MAX_TAIL + 100
 """Characters of the longest output that is kept: its two parts, and the line about what was left out."""
-_LEFT_OUT = re.compile(r"\n… [\d,]+ characters left out \((?P<lines>[\d,]+) lines\) …\n")
+_LEFT_OUT = re.compile(r"\n… [0-9,]+ characters left out \((?P<lines>[0-9][0-9,]*) lines\) …\n")
+_IMITATED = re.compile(r"^…( [0-9,]+ characters left out \([0-9,]+ lines\) )…$", re.MULTILINE)
 
 
 class OutputBuffer:
@@ -43,16 +45,15 @@ class OutputBuffer:
 
     def text(self) -> str:
         """Return what was kept, with a line about what was left out."""
-        text = self._head.getvalue()
-        if self._characters_left_out:
-            text += f"\n… {self._characters_left_out:,} characters left out ({self._lines_left_out:,} lines) …\n"
-        return text + self._tail
+        head = self._head.getvalue()
+        if not self._characters_left_out:
+            return _escape(head + self._tail)
+        left_out = f"\n… {self._characters_left_out:,} characters left out ({self._lines_left_out:,} lines) …\n"
+        return _escape(head) + left_out + _escape(self._tail)
 
 
 def cut_output(text: str) -> str:
     """Return an output with as much of it as is kept."""
-    if len(text) <= MAX_HEAD + MAX_TAIL:
-        return text
     buffer = OutputBuffer()
     buffer.write(text)
     return buffer.text()
@@ -65,7 +66,8 @@ class OutputFollower:
         self._next = 0
 
     def find_new_lines(self, text: str, *, running: bool) -> list[str]:
-        """Return the lines that have not been returned before. Those that can no longer be had are counted.
+        """Return the lines that have not been returned before. Lines that are no longer stored are replaced by one line
+        with their number.
 
         The last line of a running attempt is returned when it is complete.
         """
@@ -81,6 +83,11 @@ class OutputFollower:
             found.append(line)
             self._next = number + 1
         return found
+
+
+def _escape(text: str) -> str:
+    """Return text of a handler without lines that look like the one about what was left out. Its length stays."""
+    return _IMITATED.sub(r"·\1·", text)
 
 
 def _number_lines(text: str) -> Iterator[tuple[int, str]]:
