@@ -308,7 +308,7 @@ async def test_edited_lines_and_secrets_are_sent_as_they_were_stored(browser: Br
     assert await resubmit(browser, store, form, **edited) == {**edited, "windows": "one\r\n", "token": 4712}
 
 
-async def test_a_form_does_not_tell_whether_a_guessed_secret_is_right(browser: Browser, store: MemoryStore) -> None:
+async def test_a_form_does_not_reveal_whether_a_guessed_secret_is_right(browser: Browser, store: MemoryStore) -> None:
     form = await edit_form(browser, store, "untyped", {"password": "hunter2"})
 
     assert await resubmit(browser, store, form, password="hunter2") == {"password": "hunter2"}

@@ -49,7 +49,7 @@ class FindGroup(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The latest canary of a group, and what became of the tasks that it retried."""
+    """The latest canary of a group, and the tasks that it retried."""
 
     run: CanaryRun
     running: bool
@@ -84,7 +84,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class GroupPage(Struct, frozen=True, kw_only=True):
-    """One group, or what became of it."""
+    """One group, or the result of its canary if nothing fails with this error any more."""
 
     id: str
     kind: str

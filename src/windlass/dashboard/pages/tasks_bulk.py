@@ -155,7 +155,7 @@ def _describe(run: BulkRun, *, running: bool) -> str:
         return f"{done}, then it ended early: {run.problem.rstrip('.')}. What is done stays done."
     if not run.ended:
         rest = "What is done stays done." if run.in_steps else "If it had begun, a node completes it."
-        return f"{done} when its server was last heard of. {rest}"
+        return f"{done} when its server last reported. {rest}"
     if run.stop and run.done < run.total:
         return f"{done}, then it was stopped. What is done stays done; the other tasks are as they were."
     return f"{run.verb.done.capitalize()} {_number(run.done)}."
