@@ -1,1 +1,1 @@
-"""A model of leases, fences and fan-in in Promela, which Spin explores completely."""
+"""Models in Promela of leases and sessions, and of fan-in and cancel, which Spin explores completely."""

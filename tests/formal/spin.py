@@ -1,4 +1,4 @@
-"""Runs Spin over the model, as it is and with each planted mistake."""
+"""Runs Spin over the models, as they are and with each planted mistake."""
 
 from __future__ import annotations
 
@@ -9,16 +9,31 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-MODEL = Path(__file__).parent / "lease.pml"
 MISTAKES = {
-    "NO_FENCE": "settle does not compare the fence",
-    "NO_PARENT_LOCK": "a submit does not lock the prerequisites that it names",
-    "SNAPSHOT_BEFORE_LOCK": "settle looks for edges before it waits for the row lock",
-    "SETTLE_FORGETS_CANCEL": "settle ignores a cancel request",
-    "REQUEUE_FORGETS_CANCEL": "a lost lease comes back although its task was cancelled",
-    "CLOSE_KEEPS_LEASES": "closing a session does not release what it holds",
-    "ONE_SWEEP": "a lost session is swept only once, while a claim may be under way",
+    "lease": {
+        "M1_REPORT_WITHOUT_FENCE": "a report of an earlier attempt of the same session is accepted",
+        "M2_FENCE_DOES_NOT_GROW": "a task gets the same fence again",
+        "M2_EPOCH_NOT_RAISED": "a restored store counts fences from where the copy was",
+        "M10_SWEEP_IGNORES_RENEWALS": "a session that was renewed since the sweep looked is lost",
+        "M10_LEASES_TAKEN_ONCE": "leases are taken only when their session is marked, while a claim may be under way",
+        "M11_CLOSE_KEEPS_LEASES": "closing a session does not release what it holds",
+        "DRAIN_DROPS_RESULTS": "a drain does not report what has returned, so it runs again",
+        "RELEASE_COUNTS_AS_ATTEMPT": "a released task is charged an attempt",
+        "CLAIM_TAKES_WHAT_IT_SAW": "a claim does not check under its lock that the task is still runnable",
+        "REPORT_FORGETS_CANCEL": "a report ignores a cancel request",
+        "REQUEUE_FORGETS_CANCEL": "a lost lease comes back although its task was cancelled",
+        "RESTORE_KEEPS_SESSIONS": "a living node renews a restored lease that it does not know, forever",
+    },
+    "graph": {
+        "M4_NO_PARENT_LOCK": "a submit does not lock the prerequisites that it names",
+        "M5_EDGES_SEEN_BEFORE_LOCK": "a settle looks for edges before it waits for the row lock",
+        "M15_COUNTED_ONCE": "a dependent of two prerequisites that end in one batch is counted once",
+        "M16_CANCELLED_COMES_BACK": "the last prerequisite brings a cancelled dependent back",
+        "CANCEL_STOPS_AT_DEPENDENT": "a cancel reaches direct dependents only",
+        "LOCKED_DEPENDENT_FORGOTTEN": "the end of a prerequisite is not announced if its dependent is locked",
+    },
 }
+"""The mistakes planted in each model. M1 to M16 are the numbers of `tests/mutants/README.md`."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +49,16 @@ def is_installed() -> bool:
     return shutil.which("spin") is not None and shutil.which("gcc") is not None
 
 
-def explore(mistake: str | None = None) -> Finding:
-    """Visit every state of the model, with or without a planted mistake, and return what was found."""
+def get_path(model: str) -> Path:
+    """Return the file of a model."""
+    return Path(__file__).parent / f"{model}.pml"
+
+
+def explore(model: str, mistake: str | None = None) -> Finding:
+    """Visit every state of a model, with or without a planted mistake, and return what was found."""
     with tempfile.TemporaryDirectory() as folder:
         flags = [f"-D{mistake}"] if mistake else []
-        _run("spin", "-a", *flags, str(MODEL), folder=folder)
+        _run("spin", "-a", *flags, str(get_path(model)), folder=folder)
         speed = "-O0" if mistake else "-O1"  # A mistake is found early, so compiling would take longer than searching.
         _run("gcc", speed, "-w", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c", folder=folder)
         output = _run("./pan", "-m100000", folder=folder)
