@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.formal.spin import MISTAKES as FORMAL
 from tests.mutants import mutants as races
 from tests.properties.test_model_mutants import MUTANTS as MODEL
 from tests.simulation.mutants import MUTANTS as SIMULATED
@@ -23,6 +24,7 @@ def test_the_table_shows_which_layer_catches_which_mistake() -> None:
         numbers(mutant.name for mutant in races.MUTANTS if mutant.caught),
         numbers(mutant.__doc__ or "" for mutant in MODEL),
         numbers(SIMULATED),
+        numbers(name for mistakes in FORMAL.values() for name in mistakes),
     ]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
