@@ -7,11 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from windlass.clock import ManualClock
 from windlass.core.stop_requests import (
     KIND,
     NAME,
+    UNLISTED_KEPT,
     StopRequest,
     add_request,
     decode_requests,
@@ -20,7 +22,7 @@ from windlass.core.stop_requests import (
 )
 from windlass.core.task import SessionId
 from windlass.core.worker_list import WorkerList, WorkerProcess, encode_workers
-from windlass.errors import ChangedMeanwhile, InvalidTask, Refused, UnknownNode, UnknownWorker
+from windlass.errors import ChangedMeanwhile, InvalidTask, NotAllowed, Refused, UnknownNode, UnknownWorker
 from windlass.operations import nodes
 from windlass.operations.access import Access
 from windlass.operations.author import Author
@@ -92,6 +94,16 @@ def test_requests_for_what_has_ended_are_dropped_with_the_next_one() -> None:
     assert add_request([*stale, *kept], a_request("s", 2), alive) == (*kept, a_request("s", 2))
 
 
+def test_a_request_for_a_worker_that_is_not_listed_is_dropped_after_a_while() -> None:
+    alive = {"many": a_list(1, 2, more=9)}
+    unlisted, listed, whole = a_request("many", 77), a_request("many", 1), a_request("many", None)
+    later = replace(a_request("many", 2), at=1 + UNLISTED_KEPT)
+
+    found = add_request([unlisted, listed, whole], later, alive)
+
+    assert found == (listed, whole, later)
+
+
 def test_a_request_describes_itself() -> None:
     assert a_request().describe() == "asked to drain by ada"
     assert a_request(grace=0.0, why="it hangs").describe() == "asked to stop by ada: it hangs"
@@ -130,7 +142,8 @@ def test_a_drain_is_stored_with_its_audit_entry_and_shown_with_the_worker(
     assert (request.session, request.worker, request.grace) == (str(session), 2, None)
     [entry] = store.audit("node/box-1")
     assert (entry.action, entry.by, entry.text) == ("drained", "ada", "worker 2 drained by ada: it leaks")
-    assert json.loads(entry.data) == {"session": str(session), "worker": 2, "grace": None}
+    data = {"session": str(session), "worker": 2, "grace": None, "action_id": ADA.action_id}
+    assert json.loads(entry.data) == data
     view = nodes.get(Access(store), session)
     assert [view.describe_state(worker) for worker in view.workers.workers] == ["busy", "busy, drain requested"]
     store.renew(session, workers=encode_workers(a_list(1, 2, state="draining")))
@@ -239,6 +252,16 @@ def test_there_is_one_control_however_many_requests_were_made(store: MemoryStore
     [control] = store.controls(KIND)
     assert control.name == NAME
     assert len(requests(store)) == 1
+
+
+def test_a_request_for_which_there_is_no_room_says_what_to_do(
+    store: MemoryStore, session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes.drain(Access(store), "box-1", 1, author=ADA)
+    monkeypatch.setattr(nodes, "MAX_CONTROL", 150)
+
+    with pytest.raises(NotAllowed, match=r"1 requests to drain or stop are open.* drain their whole node\."):
+        nodes.drain(Access(store), "box-1", 2, author=ADA)
 
 
 def test_endless_conflicts_are_reported(

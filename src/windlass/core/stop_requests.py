@@ -8,16 +8,18 @@ its node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from windlass.core.times import Micros
+from windlass.core.times import Micros, micros
 from windlass.core.worker_list import WorkerList
 
 KIND, NAME = "stop", "requests"
 """The kind and the name of the control that holds the document."""
+UNLISTED_KEPT = micros(timedelta(hours=1))
 
 
 class StopRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,16 +79,20 @@ def add_request(
     """Return the requests with a new one; None if an open one asks for as much.
 
     `alive` has the workers of every live node by session. Requests for anything else are dropped, because it has ended.
+    Of a worker that its node does not list, because it has too many, a request is dropped after `UNLISTED_KEPT`: its
+    node has known it for long.
     """
     if any(one.includes(new) for one in requests):
         return None
     replaced = (new.session, new.worker)
-    others = [one for one in requests if (one.session, one.worker) != replaced and _is_open(one, alive)]
+    others = [one for one in requests if (one.session, one.worker) != replaced and _is_open(one, alive, new.at)]
     return (*others, new)
 
 
-def _is_open(request: StopRequest, alive: Mapping[str, WorkerList]) -> bool:
+def _is_open(request: StopRequest, alive: Mapping[str, WorkerList], now: Micros) -> bool:
     workers = alive.get(request.session)
     if workers is None or request.worker is None:
         return workers is not None
-    return bool(workers.more) or any(worker.number == request.worker for worker in workers.workers)
+    if any(worker.number == request.worker for worker in workers.workers):
+        return True
+    return bool(workers.more) and now < request.at + UNLISTED_KEPT

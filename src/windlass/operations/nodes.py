@@ -20,14 +20,14 @@ from windlass.core.stop_requests import StopRequest, add_request, decode_request
 from windlass.core.task import SessionId
 from windlass.core.times import Duration, duration
 from windlass.core.worker_list import WorkerList, WorkerProcess, decode_workers
-from windlass.errors import InvalidTask, UnknownNode, UnknownWorker
+from windlass.errors import InvalidTask, NotAllowed, UnknownNode, UnknownWorker
 from windlass.operations.access import Access
 from windlass.operations.author import Author
 from windlass.operations.conflicts import find_control, retry_on_conflict, write_control
 from windlass.operations.node_about import read_about
 from windlass.operations.redact import redact_session
 from windlass.redaction import redact_text
-from windlass.stores.coordination import Control
+from windlass.stores.coordination import MAX_CONTROL, Control
 from windlass.stores.protocol import Session
 
 GRACE = timedelta(seconds=5)
@@ -128,6 +128,9 @@ def _request(access: Access, node: str, worker: int | None, grace: float | None,
         entry = author.entry(f"node/{view.session.node}", action, text, session=session, worker=worker, grace=grace)
         version = 0 if control is None else control.version
         value = encode_requests(after)
+        if len(value) > MAX_CONTROL:
+            text = f"{len(before):,} requests to drain or stop are open, and there is no room for another"
+            raise NotAllowed(f"{text}. Wait until some of these workers have ended, or drain their whole node.")
         write_control(store, stop_requests.KIND, stop_requests.NAME, value, version=version, entries=[entry])
         return replace(view, requests=_of(view.session, after))
 
