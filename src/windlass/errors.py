@@ -27,6 +27,7 @@
     ├── UnknownToken (LookupError)          no API token has this name
     ├── UnknownBreaker (LookupError)        no breaker is recorded for this downstream
     ├── UnknownNode (LookupError)           no node has this session
+    ├── UnknownWorker (LookupError)         a node has no worker with this number, or it has ended
     ├── UnknownPool (LookupError)           no node has or ever had a pool of this name
     ├── UnknownEntry (LookupError)          no audit entry has this number
     ├── Conflict (RuntimeError)             it changed since the caller read it; nothing was written

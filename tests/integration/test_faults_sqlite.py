@@ -94,6 +94,21 @@ def test_a_lock_that_another_program_keeps_is_unavailable_in_the_end(
         assert keys(store) == ["after", "before"]
 
 
+def test_a_read_of_a_locked_file_does_not_speak_of_writing(path: Path) -> None:
+    def find_locked(_: object) -> None:
+        raise apsw.BusyError("database is locked")
+
+    file = database.SQLiteDatabase(path, None)
+    try:
+        with pytest.raises(StoreUnavailable) as error:
+            file.read(find_locked)
+    finally:
+        file.close()
+
+    why = "waited 10 s to read, because another process has locked the file. Try again later."
+    assert str(error.value) == f"{path}: {why}"
+
+
 def test_a_lock_that_another_program_lets_go_of_in_time_goes_unseen(store: SQLiteStore, path: Path) -> None:
     with ProcessGroup() as group:
         holder = group.start(members.sqlite_lock_holder, path=str(path))

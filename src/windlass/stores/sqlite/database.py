@@ -192,14 +192,14 @@ class SQLiteDatabase:
         self._thread = threading.local()
         self._links: WeakSet[Connection] = WeakSet()  # each belongs to its thread
         self._closed = False
-        with _errors(self._path):
+        with _errors(self._path, writes=True):
             if not Path(self._path).parent.is_dir():
                 raise StoreUnavailable(f"{self._path}: the folder does not exist. Create it first.")
             self._link(create=True).migrate()
 
     def transact(self, work: Callable[[Transaction], T], *, recover: Callable[[], T | None] | None = None) -> T:
         # Nothing to recover: in one process, a commit has either succeeded or raised.
-        with self._using() as link, link.writing():
+        with self._using(writes=True) as link, link.writing():
             return work(link)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -247,8 +247,8 @@ class SQLiteDatabase:
         self._thread = threading.local()
 
     @contextmanager
-    def _using(self) -> Generator[Connection]:
-        with _errors(self._path):
+    def _using(self, *, writes: bool = False) -> Generator[Connection]:
+        with _errors(self._path, writes=writes):
             link = self._link()
             link.busy = True
             try:
@@ -273,7 +273,7 @@ class SQLiteDatabase:
 
 
 @contextmanager
-def _errors(path: str) -> Generator[None]:
+def _errors(path: str, *, writes: bool) -> Generator[None]:
     """Translate errors of SQLite."""
     try:
         yield
@@ -281,7 +281,9 @@ def _errors(path: str) -> Generator[None]:
         check_canceled()
         raise too_long(READ_SECONDS) from error
     except apsw.BusyError as error:
-        raise StoreUnavailable(locked_message(path, BUSY_TIMEOUT_MS / 1_000)) from error
+        seconds = BUSY_TIMEOUT_MS / 1_000
+        read = f"{path}: waited {seconds:g} s to read, because another process has locked the file. Try again later."
+        raise StoreUnavailable(locked_message(path, seconds) if writes else read) from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, OSError) as error:
         raise StoreUnavailable(f"{path} cannot be written: {error}") from error
     except apsw.IOError as error:  # On a full disk too, when SQLite cannot create or extend its own files.
