@@ -159,7 +159,7 @@ def _connections(facts: Facts) -> CheckResult:
 def _rights(found: Rights) -> CheckResult:
     """Compare what the role may do with what the programs need."""
     if found.superuser:
-        text = f"role {found.role} is a superuser: who has the URL has the whole server"
+        text = f"role {found.role} is a superuser: anyone who has the URL controls the whole server"
         return _warning("rights", text, "create another role: windlass deploy role")
     missing = {
         who: [

@@ -105,7 +105,7 @@ def show(access: Access, form: str | None, times: Times, id: str) -> None:
 @click.argument("id", shell_complete=complete_task)
 @click.option("-f", "--follow", is_flag=True, help="Print output and progress until the task ends.")
 def logs(access: Access, form: str | None, id: str, follow: bool) -> None:
-    """Print the output of a task's attempts, also of one that runs.
+    """Print the output of a task's attempts, including the running one.
 
     With --follow and --jsonl, the output of an attempt is printed again, as a whole, when it has changed.
     """

@@ -44,7 +44,10 @@ MAX_DEPTH = 100
 
 
 REFUSALS = (InvalidTask, KeyConflict, KeyBusy, QueueFull, NotAllowed)
-"""The errors with which a store refuses steps. The attempt has then failed; no settle waits for a busy key."""
+"""The errors with which a store refuses steps. The attempt has then failed.
+
+A settle waits for a busy key for up to two seconds, as a submit does.
+"""
 
 
 class AddedDrafts(NamedTuple):

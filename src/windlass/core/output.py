@@ -66,10 +66,10 @@ class OutputFollower:
         self._next = 0
 
     def find_new_lines(self, text: str, *, running: bool) -> list[str]:
-        """Return the lines that have not been returned before. Lines that are no longer stored are replaced by one line
-        with their number.
+        """Return the lines that have not been returned before.
 
-        The last line of a running attempt is returned when it is complete.
+        Lines that are no longer stored are replaced by one line with their number. The last line of a
+        running attempt is returned when it is complete.
         """
         lines = list(_number_lines(text))
         if running or not lines[-1][1]:

@@ -116,8 +116,8 @@ def retried_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]
 def restored_fields(task: EndedTask, waiting: int, now: Micros) -> dict[str, Any]:
     """Return the fields that change when a task goes back to where it was before it ended.
 
-    As a retry, but it keeps its due time and its expiry time, and a wait ends when it would have. Counters start at
-    zero here too: a task that had used its last attempt could otherwise have more attempts than its rules allow.
+    It keeps its due time and its expiry time, and a wait ends when it would have. Like a retry, it resets the counters:
+    a task that ended in its last attempt would otherwise exceed its limit.
     """
     later = task.wait is not None or task.due > now
     ready = State.SCHEDULED if later else State.RUNNABLE

@@ -56,7 +56,7 @@ class QueueView(Struct, frozen=True, kw_only=True):
     oldest: Micros | None
     """When the runnable task that has waited longest became due. None if there is none, or for a limited caller."""
     waits: Waits | None = None
-    """How long its tasks waited that are among the last that completed. None if there are none, as for `oldest`."""
+    """Wait times of this queue's tasks among those that completed last. None if there are none, as for `oldest`."""
 
     @property
     def name(self) -> str:

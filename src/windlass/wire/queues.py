@@ -41,7 +41,7 @@ NOT_LIMITED = PauseQueue()
 
 
 class WaitsShape(Struct, frozen=True, kw_only=True):
-    """How long the tasks of a queue had waited that are among the latest 1,000 which completed, in 15 minutes."""
+    """Wait times of this queue's tasks among the 1,000 that completed last, within 15 minutes."""
 
     tasks: int
     """How many tasks these are."""

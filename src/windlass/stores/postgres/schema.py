@@ -81,7 +81,7 @@ def _apply_some(connection: Connection, connect: Callable[[], Connection]) -> bo
 def _lock(connection: Connection) -> None:
     """Begin a transaction that holds the lock for migrations.
 
-    It asks again and again instead of waiting: the one who builds an index waits for every statement that runs.
+    Poll instead of waiting: CREATE INDEX CONCURRENTLY waits for every running statement, including ours.
     """
     waited = False
     while True:

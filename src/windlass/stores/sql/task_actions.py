@@ -65,11 +65,11 @@ def retry_some(
 ) -> Done:
     """Retry those of these tasks that ended badly. Each waits again for prerequisites that are unfinished or retried.
 
-    With `restore`, they go back to where they were.
-    Tasks of an unsealed workflow also wait for its seal. With `stages`, the tasks are part of a bulk operation, and
-    prerequisites that it retries in other transactions count too. First the workflows, then the rows of `ended`, then
-    the tasks and their prerequisites are locked, each in one statement and in id order, because `resolve` locks in this
-    order.
+    With `restore`, they go back to where they were. Tasks of an unsealed workflow also wait for its seal. With
+    `stages`, the tasks are part of a bulk operation, and prerequisites that it retries in other transactions count too.
+
+    First the workflows, then the rows of `ended`, then the tasks and their prerequisites are locked, each in one
+    statement and in id order, because `resolve` locks in this order.
     """
     asked = tx.query("now", now=db.now())
     resolved = tx.query("resolved_edges", [(id,) for id in sorted(ids)])
