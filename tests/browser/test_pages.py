@@ -106,6 +106,32 @@ def test_nothing_moves_while_a_button_is_held_down(sqlite_site: Site, visit: Vis
     assert visitor.take_problems("held") == []
 
 
+def test_a_press_holds_the_page_while_it_takes_the_focus_from_a_field(sqlite_site: Site, visit: Visit) -> None:
+    visitor = visit(sqlite_site)
+    page = visitor.page
+    visitor.open("queues")
+    page.evaluate(
+        """document.querySelector('main').insertAdjacentHTML(
+          'afterbegin', '<div id=above></div><input id=field><button id=pressed type=button>Press</button>')"""
+    )
+    page.locator("#field").focus()
+    page.locator("#pressed").hover()
+
+    page.mouse.down()
+    page.evaluate(
+        """async () => {
+          const live = await import(document.querySelector("script[type=module]").src.replace("main.js", "live.js"));
+          live.swap({ above: "<p>new</p>" });
+        }"""
+    )
+    assert page.locator("#pressed").evaluate("it => it === document.activeElement")
+    assert page.locator("#above").inner_html() == ""
+    page.mouse.up()
+
+    page.locator("#above").get_by_text("new").wait_for(timeout=PATIENCE)
+    assert visitor.take_problems("pressed") == []
+
+
 def test_every_page_and_its_forms_work_without_javascript(sqlite_site: Site, visit: Visit) -> None:
     visitor = visit(sqlite_site, javascript=False)
 

@@ -111,7 +111,8 @@ export function followPage() {
   document.addEventListener("visibilitychange", follow);
   window.addEventListener("pagehide", close);
   window.addEventListener("pointerdown", () => { isPressed = true; }, { capture: true });
-  for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, release, { capture: true });
+  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, { capture: true });
+  window.addEventListener("blur", (event) => event.target === window && release(), { capture: true });
   window.addEventListener("pageshow", (event) => event.persisted && follow());
   follow();
 }
