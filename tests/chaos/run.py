@@ -28,7 +28,7 @@ from windlass.stores.protocol import Filter, Store
 
 RECOVERY_SECONDS = 90.0
 """After the faults, how long nothing may happen before what has not ended counts as stuck."""
-BOUNDS = {"recovery": 6.0, "notice": 15.0, "clock": 0.1, "call": 90.0}
+BOUNDS = {"recovery": 6.0, "transaction": 10.0, "notice": 15.0, "clock": 0.1, "call": 90.0}
 """Wider than the promises, because a machine with few cores starts nodes and databases during the measurements."""
 MAX_CALLS_PER_STORM = STORM
 """How often a service that is down may be called. About ten failures on each of three nodes open the breaker; if nodes

@@ -159,7 +159,8 @@ def _find_deadline(recording: Recording, fault: Fault) -> float:
     That is while the store was away, or all other nodes were. Faults of some nodes excuse nothing.
     """
     bounds = recording.bounds
-    until = fault.start + bounds.session_ttl + bounds.recovery
+    held = max(bounds.session_ttl, bounds.transaction) if fault.kind == "pause" else bounds.session_ttl
+    until = fault.start + held + bounds.recovery
     others = {node for node in recording.nodes.values() if node != fault.node}
     while True:
         hindering = [

@@ -173,6 +173,8 @@ class Bounds(Record, kw_only=True):
     session_ttl: float = 15.0
     recovery: float = 2.0
     """Seconds after the end of a lost session within which its tasks must be free."""
+    transaction: float = 0.0
+    """Seconds after which the database ends the transaction, and so frees the locks, of a node that is paused in it."""
     notice: float = 15.0
     """Seconds after a cancel or an expiry within which an attempt that was leased before may still start."""
     clock: float = 0.0

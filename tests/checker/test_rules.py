@@ -386,3 +386,21 @@ def test_the_command_reads_files_and_fails_on_violations(tmp_path: Path, capsys:
     (tmp_path / "bad.jsonl").write_bytes(b'{"type":"nonsense"}\n')
     with pytest.raises(ValueError, match=r"bad.jsonl:1 is not a record"):
         main([str(tmp_path)])
+
+
+@pytest.mark.parametrize(("ended", "is_late"), [(13.9, False), (14.1, True)])
+def test_a_node_that_is_paused_in_a_transaction_holds_its_locks_until_the_database_ends_it(
+    ended: float, is_late: bool
+) -> None:
+    pause = Fault(kind="pause", node="n1", start=2.0, end=30.0, sessions=("s1",))
+    bounds = Bounds(session_ttl=5.0, recovery=2.0, transaction=10.0, call=90.0)
+
+    report = check(Recording([*a_loss(ended), pause, bounds]))
+
+    assert [finding.rule for finding in report.findings] == ["R18"] * is_late
+
+
+def test_a_drain_of_a_node_without_a_known_session_accuses_no_later_session() -> None:
+    drain = call("c2", "drain", node="n1", at=0.5)
+
+    assert check(Recording([*a_loss(60.0, started=50.0), *drain])).findings == []
