@@ -249,7 +249,7 @@ async def test_a_cron_is_created_changed_and_removed_at_run_time(
 
 
 async def test_a_new_cron_does_not_change_the_ids_of_others(browser: Browser, access: Access) -> None:
-    quotes = {"text": "it's \"quoted\" <b> " * 20}
+    quotes = {"text": 'it\'s "quoted" <b> ' * 20}
     crons.create(access, crons.NewCron(name="later", handler="work", schedule="@daily", args=quotes), ANN)
     before = re.findall(r'<section class="card cron[^>]* id="([^"]*)"', await browser.open("/cron"))
     [arguments] = re.findall(r'<code class="quiet">(\{.*?)</code>', browser.text)

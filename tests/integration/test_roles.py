@@ -356,6 +356,8 @@ def test_the_doctor_says_what_a_role_may_do_and_what_it_lacks(database: Database
             "INSERT INTO windlass.task VALUES (1) ON CONFLICT DO UPDATE SET a",
             {("log", "SELECT"), ("log", "INSERT"), ("task", "SELECT"), ("task", "INSERT"), ("task", "UPDATE")},
         ),
+        ("SELECT 1 FROM windlass.leased FOR KEY SHARE", {("leased", "SELECT"), ("leased", "UPDATE")}),
+        ("SELECT 1 FROM windlass.leased FOR NO KEY UPDATE", {("leased", "SELECT"), ("leased", "UPDATE")}),
     ],
 )
 def test_rights_are_read_from_a_statement(text: str, needed: set[tuple[str, str]]) -> None:

@@ -24,7 +24,7 @@ _INSERT = re.compile(r"\bINSERT INTO windlass\.(\w+)")
 _UPDATE = re.compile(r"\bUPDATE windlass\.(\w+)")
 _DELETE = re.compile(r"\bDELETE FROM windlass\.(\w+)")
 _REPLACE = re.compile(r"\bINSERT INTO windlass\.(\w+)(?:(?!\bINSERT INTO\b).)*?\bDO UPDATE\b", re.DOTALL)
-_LOCK = re.compile(r"\bFOR (?:UPDATE|SHARE)\b")
+_LOCK = re.compile(r"\bFOR (?:(?:NO KEY )?UPDATE|(?:KEY )?SHARE)\b")
 
 
 def api_rights() -> Rights:

@@ -48,7 +48,7 @@ class CursorKey:
             return self._key
 
     def fingerprint(self, text: str) -> str:
-        """Return a keyed hash of text that may be secret: equal texts have equal hashes, and nobody can guess the text from it."""
+        """Return a keyed hash of text that may be secret: equal for equal texts, and no help in guessing the text."""
         return _hash(self.get(), b"fingerprint", text.encode()).hex()
 
 

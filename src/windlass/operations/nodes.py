@@ -129,7 +129,7 @@ def _request(access: Access, node: str, worker: int | None, grace: float | None,
         version = 0 if control is None else control.version
         value = encode_requests(after)
         if len(value) > MAX_CONTROL:
-            text = f"{len(before):,} requests to drain or stop are open, and there is no room for another"
+            text = f"{len(before):,} requests to drain or stop are open, and the list has no room for another"
             raise NotAllowed(f"{text}. Wait until some of these workers have ended, or drain their whole node.")
         write_control(store, stop_requests.KIND, stop_requests.NAME, value, version=version, entries=[entry])
         return replace(view, requests=_of(view.session, after))

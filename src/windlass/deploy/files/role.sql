@@ -1,5 +1,6 @@
 -- Creates a database and a role for Windlass that is not a superuser. Run it as a superuser, once:
 --   WINDLASS_PASSWORD='a long random password' psql -f windlass-role.sql
+-- That needs psql 15 or newer; the server may be PostgreSQL 14.
 -- The URL is then postgresql://@{role}:PASSWORD@@HOST/@{database}. The role owns its database, so that every program can
 -- create and migrate the tables when it starts. It can do nothing outside of it. `windlass deploy roles` adds roles with
 -- fewer rights for nodes, servers and reports; this one is then needed only for `windlass db migrate`.

@@ -4,6 +4,7 @@
 --   @{prefix}_read   `windlass server --read-only`, `windlass top --read-only`, reports. It changes nothing.
 -- Only `windlass db migrate` still needs the owner, @{owner}. Run this as a superuser, after `windlass db migrate`:
 --   WINDLASS_NODE_PASSWORD=… WINDLASS_API_PASSWORD=… WINDLASS_READ_PASSWORD=… psql -f windlass-roles.sql
+-- That needs psql 15 or newer; the server may be PostgreSQL 14.
 -- Running it again is safe, also while programs run. Do so after an upgrade of Windlass, with the script that the new
 -- version prints and without passwords. New tables work without that; new statements on existing tables may not.
 \set ON_ERROR_STOP on
