@@ -21,6 +21,7 @@ from windlass.events import Events
 from windlass.operations import (
     audit,
     breakers,
+    bulk_runs,
     crons,
     dead_letters,
     deadlines,
@@ -39,6 +40,7 @@ from windlass.operations import (
 from windlass.operations.access import Access
 from windlass.operations.argument_fields import get_fields
 from windlass.operations.bulk import BulkAction, Verb
+from windlass.operations.bulk_runs import BulkRun
 from windlass.operations.canary import find_retried, find_run, find_runs, run_canary
 from windlass.operations.last_success import compare_with_last_success
 from windlass.operations.workflow_graph import Summary
@@ -67,6 +69,15 @@ def a_canary(access: Access, at: SecretStore) -> object:
     return find_run(access, group)
 
 
+def a_bulk_run(access: Access) -> str:
+    """Write the progress of a bulk action whose filter and error have a secret, and return its id."""
+    text, now = f"password={SECRET}", access.now
+    run = BulkRun(
+        id="run", verb=Verb.CANCEL, q=text, problem=text, by="ann", tenant=None, queue=None, started=now, at=now
+    )
+    return bulk_runs.save(access.store, run).id
+
+
 def last_runs(access: Access, _: SecretStore) -> object:
     crons.resume(access, "daily", ANN)
     duty = Crons(access.store, Events(), SystemClock())
@@ -89,6 +100,9 @@ READS: dict[str, Read] = {
     "audit.search": lambda access, _: audit.search(access, text="a"),
     "breakers.get": lambda access, _: breakers.get(access, "bank"),
     "breakers.get_all": lambda access, _: breakers.get_all(access),
+    "bulk_runs.get": lambda access, _: bulk_runs.get(access, a_bulk_run(access)),
+    "bulk_runs.get_running": lambda access, _: a_bulk_run(access) and bulk_runs.get_running(access),
+    "bulk_runs.ask_to_stop": lambda access, _: bulk_runs.ask_to_stop(access, a_bulk_run(access)),
     "canary.find_run": a_canary,
     "canary.find_runs": lambda access, at: a_canary(access, at) and find_runs(access),
     "canary.find_retried": lambda access, at: (a_canary(access, at), find_retried(access, find_runs(access)[at.group])),
@@ -155,6 +169,7 @@ RESTORED = ("breakers", "bulk", "crons", "limits", "pools", "queues", "tasks", "
 NOT_FOR_PEOPLE = {
     "argument_fields.parse_fields": "what the caller gave",
     "bulk.check_known": "nothing; it only refuses",
+    "bulk_runs.drop_old": "nothing; it only removes",
     "cascade.check_cascade": "nothing; it only refuses",
     "tasks.find_stored": "the page with its secrets, which `find` redacts and bulk actions read ids from",
     "tasks.make_successor": "a task to submit, with its secrets",
