@@ -276,7 +276,7 @@ _unique_tasks = mixed(
     unique=[
         Unique(),
         Unique(key="same"),
-        *[Unique(key="same", period=60 * SECOND)] * 2,
+        *[Unique(key="same", period=60 * SECOND)] * 4,  # It matters only once such a task has ended.
         Unique(key="same", debounce=3 * SECOND),
         Unique(key="same", debounce=3 * SECOND, max_wait=5 * SECOND, replace_args=True),
     ],
@@ -316,14 +316,20 @@ def _chain(scope: int, size: int, joins: bool) -> list[TaskSpec]:
 
 
 _chains = mixed(_chain, scope=[0, 1, 3], size=[4, 7, 12], joins=[False, True])
-first = weighted([(1, st.lists(roots, min_size=2, max_size=5)), (1, _fan_ins)])
+first = weighted(
+    [
+        (2, st.lists(roots, min_size=2, max_size=5)),
+        (2, _fan_ins),
+        (1, st.tuples(_unique_tasks, roots).map(list)),
+    ]
+)
 _submits = weighted(
     [
         (2, st.lists(roots, min_size=1, max_size=4).map(Submit)),
         (4, st.lists(_any_tasks, min_size=1, max_size=5).map(Submit)),
         (2, _fan_ins.map(Submit)),
         (2, _chains.map(Submit)),
-        (2, st.lists(_unique_tasks, min_size=1, max_size=2).map(Submit)),
+        (4, st.lists(_unique_tasks, min_size=1, max_size=2).map(Submit)),
         (1, st.tuples(roots, _waits, _any_tasks, _any_tasks).map(list).map(Submit)),
         (1, st.lists(_waits, min_size=1, max_size=2).map(Submit)),
         (2, st.builds(Submit, st.lists(_any_tasks, max_size=1), few(st.integers(0, 30), 2, least=1), st.booleans())),
