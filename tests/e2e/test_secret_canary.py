@@ -30,6 +30,10 @@ from windlass.cli.main import main
 from windlass.client.handle import Handle
 from windlass.dashboard.pages.table import MODULES
 from windlass.errors import TaskFailed
+from windlass.operations import bulk_runs
+from windlass.operations.access import Access
+from windlass.operations.bulk import Verb
+from windlass.operations.bulk_runs import BulkRun
 from windlass.operations.caller import Scope
 from windlass.server.routes.table import TABLE
 from windlass.stores.protocol import Store
@@ -64,7 +68,16 @@ class Cluster(Struct, frozen=True):
             "session": session["session"],
             "group": group["group"],
             "event": "none",
+            "run": self._save_bulk_run(),
         }
+
+    def _save_bulk_run(self) -> str:
+        """Write the progress of a bulk action with secrets in its filter and its error, and return its id."""
+        text, now = f"password={REASON}", Access(self.store).now
+        run = BulkRun(
+            id="run", verb=Verb.CANCEL, q=text, problem=text, by="ops", tenant=None, queue=None, started=now, at=now
+        )
+        return bulk_runs.save(self.store, run).id
 
 
 def found(text: str, canaries: tuple[str, ...] = CANARIES) -> list[str]:

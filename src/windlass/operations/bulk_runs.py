@@ -61,24 +61,32 @@ class BulkRun(Struct, frozen=True, kw_only=True):
 
 def get(access: Access, id: str) -> BulkRun:
     """Return a bulk action. Callers who are limited to a tenant or a queue see only their own."""
-    return _redact(_find(access, id))
+    control = find_control(access.store, KIND, id)
+    run = None if control is None else msgspec.json.decode(control.value, type=BulkRun)
+    if run is None or not _can_see(access, run):
+        raise Refused("not_found", f"No long action has the id {id!r}. Its result is kept for a day.")
+    return run
 
 
 def get_running(access: Access) -> list[BulkRun]:
     """Return the bulk actions that are running, the newest first. A limited caller gets none: find them by id."""
     if access.caller.limited:
         return []
-    found = [_redact(msgspec.json.decode(each.value, type=BulkRun)) for each in access.store.controls(KIND)]
+    found = [msgspec.json.decode(each.value, type=BulkRun) for each in access.store.controls(KIND)]
     return sorted((run for run in found if run.is_running(access.now)), key=lambda run: run.started, reverse=True)
 
 
 def ask_to_stop(access: Access, id: str) -> BulkRun:
     """Ask to stop a bulk action after its current batch."""
-    return _redact(save(access.store, replace(_find(access, id), stop=True)))
+    return save(access.store, replace(get(access, id), stop=True))
 
 
 def save(store: Store, run: BulkRun) -> BulkRun:
-    """Write how far an action is. A request to stop that somebody else has written stays. Return what was written."""
+    """Write how far an action is. A request to stop that somebody else has written stays. Return what was written.
+
+    Secrets that were typed into the filter, or that an error repeats, are not stored.
+    """
+    run = replace(run, q=redact_text(run.q), problem=redact_text(run.problem))
 
     def attempt() -> BulkRun:
         control = find_control(store, KIND, run.id)
@@ -97,19 +105,6 @@ def drop_old(access: Access) -> None:
     for control in access.store.controls(KIND):
         if msgspec.json.decode(control.value, type=BulkRun).at < access.now - KEPT:
             access.store.put_control(KIND, control.name, None, expect=control.version, entries=[])
-
-
-def _find(access: Access, id: str) -> BulkRun:
-    control = find_control(access.store, KIND, id)
-    run = None if control is None else msgspec.json.decode(control.value, type=BulkRun)
-    if run is None or not _can_see(access, run):
-        raise Refused("not_found", f"No long action has the id {id!r}. Its result is kept for a day.")
-    return run
-
-
-def _redact(run: BulkRun) -> BulkRun:
-    """Remove secrets from what was typed into the filter, and from an error that repeats text of tasks."""
-    return replace(run, q=redact_text(run.q), problem=redact_text(run.problem))
 
 
 def _can_see(access: Access, run: BulkRun) -> bool:
