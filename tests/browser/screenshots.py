@@ -96,7 +96,7 @@ def take(page: Page, address: str, access: Access, folder: Path) -> None:
     found = workflows.find(access).workflows
     flow = next((each for each in found if each.tasks.get(State.LEASED)), found[0])
     shown = {
-        "now": "",
+        "now": "?span=5m",
         "tasks": "tasks?" + urlencode({"q": "state:completed,failed,leased"}),
         "task": f"tasks/{failed}",
         "workflows": "workflows",
@@ -120,7 +120,7 @@ def take(page: Page, address: str, access: Access, folder: Path) -> None:
         page.wait_for_selector("#live-status[data-state=on]")
         write(page, folder / f"{name}.png")
     page.emulate_media(color_scheme="dark")
-    page.goto(address)
+    page.goto(f"{address}/{shown['now']}")
     page.wait_for_selector("#live-status[data-state=on]")
     write(page, folder / "now-dark.png")
 
