@@ -21,6 +21,8 @@ OpenStore = Callable[[ManualClock], Store]
 # The same examples in every run, so that a change and not chance makes a test fail; the soak looks further.
 QUICK = settings(stateful_step_count=30, derandomize=True, suppress_health_check=list(HealthCheck))
 THOROUGH = settings(stateful_step_count=50, max_examples=2_000, suppress_health_check=list(HealthCheck))
+PATIENT = pytest.mark.timeout(1_200)
+"""A test that is cut short looks like a failing example, which Hypothesis then shrinks."""
 
 
 class OneAtATime:
@@ -73,12 +75,14 @@ def test_the_machine_finds_no_fault_in_the_model_itself() -> None:
     run_state_machine_as_test(lambda: StoreMachine(MemoryHome().open), settings=settings(QUICK, max_examples=50))
 
 
+@PATIENT
 def test_sqlite_answers_and_stands_as_the_model_does(open_sqlite: OpenStore) -> None:
-    run_state_machine_as_test(lambda: StoreMachine(open_sqlite), settings=settings(QUICK, max_examples=120))
+    run_state_machine_as_test(lambda: StoreMachine(open_sqlite), settings=settings(QUICK, max_examples=80))
 
 
+@PATIENT
 def test_postgres_answers_and_stands_as_the_model_does(open_postgres: OpenStore) -> None:
-    run_state_machine_as_test(lambda: StoreMachine(open_postgres), settings=settings(QUICK, max_examples=40))
+    run_state_machine_as_test(lambda: StoreMachine(open_postgres), settings=settings(QUICK, max_examples=25))
 
 
 @pytest.mark.soak
