@@ -37,7 +37,7 @@ from windlass.stores.coordination import Entry, EntrySeen, Look, Report
 from windlass.stores.memory import MemoryStore
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
 from windlass.stores.series import Resolution
-from windlass.stores.sql import bulk
+from windlass.stores.sql import bulk, claim
 
 ACT = Entry(subject="act/1", action="did", text="did something", by="ann")
 COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolved", "healed")]
@@ -141,6 +141,8 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, forward: bool, sealed: bool, first: list[TaskSpec], chunk: int) -> None:
         """Open the workflow `ahead`, and submit something to work on."""
         self.patched.enter_context(patch.object(bulk, "CHUNK", chunk))
+        # A store learns within a second that a queue has become fair or limited; the model knows at once.
+        self.patched.enter_context(patch.object(claim, "GUARD_SECONDS", 0.0))
         limit = 10 * SECOND if forward else None
         self.both(lambda side: side.store.open_workflow("ahead", sealed=sealed, forward=limit))
         self.unsealed = not sealed
