@@ -59,7 +59,7 @@ class ArgumentField(Struct, frozen=True, kw_only=True):
 
 
 class EditedField(Struct, frozen=True, kw_only=True):
-    """A field as somebody sent it: its text, and how it was shown."""
+    """A field as it was sent: its text, and how it was shown."""
 
     name: str
     as_text: bool

@@ -43,7 +43,7 @@ class BulkRun(Struct, frozen=True, kw_only=True):
     in_steps: bool = False
     """True if it goes in batches, and can be stopped between them."""
     stop: bool = False
-    """True if somebody asked to stop it."""
+    """True if someone asked to stop it."""
     ended: bool = False
     problem: str = ""
     """Why it ended early."""
@@ -82,7 +82,7 @@ def ask_to_stop(access: Access, id: str) -> BulkRun:
 
 
 def save(store: Store, run: BulkRun) -> BulkRun:
-    """Write how far an action is. A request to stop that somebody else has written stays. Return what was written.
+    """Write how far an action is. A request to stop that someone else has written stays. Return what was written.
 
     Secrets that were typed into the filter, or that an error repeats, are not stored.
     """
