@@ -6,6 +6,8 @@ VENV ?= .venv
 # Tests that run nodes mostly wait, so two cores keep more than two of them busy.
 WORKERS ?= 5
 ARGS ?=
+# The tests start thousands of processes. Where this is set, each would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
