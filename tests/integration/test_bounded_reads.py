@@ -12,9 +12,10 @@ import pytest
 from tests.support.builders import DAY, MINUTE, a_session, a_task, complete, counted, submit
 from tests.support.stores import postgres_home, sqlite_home
 from windlass.clock import ManualClock
+from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.stores.protocol import RETENTION, Filter, Store
-from windlass.stores.sql import bulk, busy_workflows, find, sweep
+from windlass.stores.sql import bulk, busy_workflows, find, read, sweep
 from windlass.stores.sql.busy_workflows import BusyWorkflows
 from windlass.stores.workflow_reads import StepCursor
 
@@ -115,3 +116,28 @@ def test_a_sweep_looks_at_one_window_of_a_large_workflow_and_continues_there(
 
     assert pruned == TASKS
     assert len(looks) == 1, "a large workflow that has ended is not looked at again for every part of it"
+
+
+def test_a_get_of_many_ids_is_several_reads_which_have_a_time_limit_each(
+    any_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = submit(any_store, *(a_task(key=str(n)) for n in range(TASKS)))
+    unknown = keyed_id("default", None, "unknown")
+    wanted = [ids[-1], unknown, *ids]
+    database: Any = getattr(any_store, "_db")  # noqa: B009 - the reads are what this is about
+    sizes: list[int] = []
+    read_once = database.read
+
+    def reading(work: Any) -> Any:
+        rows = read_once(work)
+        sizes.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(database, "read", reading)
+    monkeypatch.setattr(read, "CHUNK", CHUNK)
+
+    found = any_store.get(wanted)
+
+    assert [task and task.id for task in found] == [ids[-1], None, *ids]
+    assert max(sizes) == CHUNK
+    assert sum(sizes) == TASKS

@@ -27,6 +27,8 @@ from windlass.stores.sql.base import SqlBase
 from windlass.stores.sql.database import Database, Values
 from windlass.stores.sql.rows import cron_from, queue_from, tasks_from
 
+CHUNK = 1_000
+"""How many tasks one read of `get` returns at most."""
 _error = msgspec.json.Decoder(Error)
 
 
@@ -134,12 +136,15 @@ class SqlRead(SqlBase):
 
 
 def get_tasks(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
-    """Return the tasks with these ids, in this order; None for an unknown one."""
-    if not ids:
-        return []
-    batch = [(id,) for id in sorted(set(ids))]
-    found = tasks_from(db, db.read(lambda tx: tx.query("get", batch).rows()))
-    tasks = {task.id: task for task in found}
+    """Return the tasks with these ids, in this order; None for an unknown one.
+
+    A read has a time limit, which must not depend on how many ids a caller has. So many ids are several reads.
+    """
+    wanted, tasks = sorted(set(ids)), dict[TaskId, Task]()
+    for start in range(0, len(wanted), CHUNK):
+        batch = [(id,) for id in wanted[start : start + CHUNK]]
+        found = tasks_from(db, db.read(lambda tx, batch=batch: tx.query("get", batch).rows()))
+        tasks |= {task.id: task for task in found}
     return [tasks.get(id) for id in ids]
 
 
