@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.queue_shares import ClaimPlan, QueueShares
@@ -183,6 +183,7 @@ def test_queues_may_come_and_go() -> None:
     assert abs(used["b"] - used["c"]) <= 10
 
 
+@settings(max_examples=25)
 @given(
     weights=st.lists(st.integers(1, 20), min_size=2, max_size=5),
     seconds=st.lists(st.floats(0.1, 3.0), min_size=5, max_size=5),

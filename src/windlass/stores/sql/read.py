@@ -138,7 +138,7 @@ class SqlRead(SqlBase):
 def get_tasks(db: Database, ids: Sequence[TaskId]) -> list[Task | None]:
     """Return the tasks with these ids, in this order; None for an unknown one.
 
-    A read has a time limit, which must not depend on how many ids a caller has. So many ids are several reads.
+    A read has a time limit, which must not depend on how many ids are asked for. Each thousand is a read of its own.
     """
     wanted, tasks = sorted(set(ids)), dict[TaskId, Task]()
     for start in range(0, len(wanted), CHUNK):
