@@ -14,8 +14,10 @@ INSERT INTO meta DEFAULT VALUES;
 -- task was made runnable: it is then in one of the tables `runnable`, `leased` and `completed`, and the hot path moves it
 -- from each to the next without writing this row (docs/decisions/0019-one-table-per-hot-state.md). `fence`, `session` and
 -- `claimed` are those of the latest lease that did not complete.
+-- `task` and `edge` are stored in submit order, not by id: ids of tasks with keys are hashes, so the tasks of one batch would
+-- each be on another page (docs/decisions/0034-rows-in-submit-order.md).
 CREATE TABLE task (
-    id               BLOB PRIMARY KEY,
+    id               BLOB PRIMARY KEY NOT NULL,
     queue            TEXT NOT NULL,
     tenant           TEXT NOT NULL,
     state            TEXT NOT NULL CHECK (state IN (
@@ -56,7 +58,7 @@ CREATE TABLE task (
     CONSTRAINT runs_after_its_prerequisites CHECK
         (waiting = 0 OR state IN ('waiting', 'failed', 'cancelled', 'expired')),
     CONSTRAINT tenant_of_its_workflow CHECK ((workflow IS NULL) = (workflow_tenant IS NULL))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE INDEX task_submitted ON task (submitted, id);
 CREATE INDEX task_due ON task (due) WHERE state IN ('scheduled', 'retrying');
@@ -153,7 +155,7 @@ CREATE TABLE edge (
     parent   BLOB NOT NULL,
     resolved INTEGER NOT NULL,
     PRIMARY KEY (child, parent)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX edge_parent ON edge (parent, child);
 
 -- Ended tasks with unresolved edges. Edges up to the child `after` are resolved.
