@@ -17,6 +17,7 @@ from typing import Self
 import psutil
 import psycopg
 
+from tests.chaos import journal
 from tests.chaos.app import BOOT, DOWNSTREAM, EFFECTS, SERVICE
 from tests.chaos.newer_app import app
 from tests.chaos.service import Service
@@ -122,6 +123,7 @@ class Cluster:
             self.stack = stack
             self._start_database()
             self.observer = open_store(self.direct_url)
+            journal.install(self.direct_url)
             stack.callback(self.observer.close)
             client = open_store(self.url_for("clients"))
             stack.callback(client.close)

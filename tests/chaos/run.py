@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 import tests.chaos.faults  # noqa: F401 - registers them
+from tests.chaos import journal
 from tests.chaos.cluster import Cluster
 from tests.chaos.faults.clients import STORM, STORM_FAULT
 from tests.chaos.history import History
@@ -25,6 +27,7 @@ from windlass.core.task import Task
 from windlass.operations.access import Access
 from windlass.operations.tasks import each
 from windlass.stores.protocol import Filter, Store
+from windlass.wiring import open_admin
 
 RECOVERY_SECONDS = 90.0
 """After the faults, how long nothing may happen before what has not ended counts as stuck."""
@@ -41,13 +44,15 @@ class Verdict(Struct, kw_only=True):
 
     report: Report
     faults: Counter[str]
+    changes: int
+    """How many changes of the states of tasks the database has recorded."""
     states: Counter[str]
     left_out: dict[str, str]
     """Faults that this machine does not allow, and why."""
     calls_while_down: int
     """How often handlers called the service while it was down."""
     problems: list[str]
-    """What is wrong and no rule of the checker: wrong results, processes left behind, a storm of retries."""
+    """What is wrong and no rule of the checker: wrong results, damaged tables, processes left behind, storms of retries."""
 
     @property
     def is_clean(self) -> bool:
@@ -59,6 +64,7 @@ class Verdict(Struct, kw_only=True):
             "faults: " + ", ".join(f"{name} ×{number}" for name, number in sorted(self.faults.items())),
             *(f"left out: {name}: {why}" for name, why in self.left_out.items()),
             "states: " + ", ".join(f"{name} {number:,}" for name, number in sorted(self.states.items())),
+            f"changes of states that were checked: {self.changes:,}",
             f"calls of the service while it was down: {self.calls_while_down}",
             str(self.report),
             *self.problems,
@@ -92,18 +98,22 @@ def run(
         # A cron may have fired just before the nodes ended.
         found = each(Access(cluster.observer), Filter(), page_size=1_000)
         tasks = [task for task in found if task.state.final or task.id in history.planned]
-        records = [*history.records, *nemesis.faults, *read_store(cluster.observer, history, tasks)]
+        rows = list(read_store(cluster.observer, history, tasks))
+        changes = replay_changes(cluster.direct_url, tasks, rows)
+        records = [*history.records, *nemesis.faults, *rows, *changes.transitions]
         records.append(Bounds(session_ttl=ttl, **BOUNDS))
-        strays = cluster.find_strays()
+        problems = [*changes.problems, *check_database(cluster.direct_url)]
+        problems += [f"left behind: {stray}" for stray in cluster.find_strays()]
     files = [folder / "history.jsonl", cluster.effects]
     write(files[0], records)
     storms, calls = nemesis.counts[STORM_FAULT], cluster.service.calls_while_down
-    problems = [*find_wrong_results(history, tasks), *(f"left behind: {stray}" for stray in strays)]
+    problems += find_wrong_results(history, tasks)
     if calls > storms * MAX_CALLS_PER_STORM:
         problems.append(f"the service was called {calls} times while it was down; its breaker did not open")
     return Verdict(
         report=check(Recording.read(path for path in files if path.exists())),
         faults=nemesis.counts,
+        changes=len(changes.transitions),
         states=Counter(task.state.value for task in tasks),
         left_out=nemesis.list_impossible(),
         calls_while_down=calls,
@@ -166,6 +176,20 @@ def read_store(store: Store, history: History, tasks: Iterable[Task]) -> Iterato
             )
     for session in store.sessions():
         yield SessionRow(id=str(session.id), node=session.node)
+
+
+def replay_changes(url: str, tasks: Iterable[Task], rows: Iterable[AnyRecord]) -> journal.Replay:
+    """Return what the triggers of the database have recorded of its tasks."""
+    ended = {(row.task, row.fence): row.ended for row in rows if isinstance(row, AttemptRow)}
+    replay = journal.Replay({str(task.id): task.rules.retry for task in tasks}, ended)
+    replay.add_all(journal.read(url))
+    return replay
+
+
+def check_database(url: str) -> Iterator[str]:
+    """Yield what `windlass db check` finds, which counts and compares all tables."""
+    with closing(open_admin(url)) as admin:
+        yield from (f"{one.check}: {one.text} ({one.count}): {', '.join(one.examples)}" for one in admin.check())
 
 
 def find_wrong_results(history: History, tasks: Iterable[Task]) -> Iterator[str]:

@@ -123,7 +123,8 @@ class Recovery(Struct, frozen=True):
 
 def list_recoveries(recording: Recording) -> Iterator[Recovery]:
     """Yield the tasks that nodes lost because of a fault of the node."""
-    freed = _list_freed_by_transition if recording.transitions else _list_freed_by_attempt
+    # Where sessions are not recorded, a fault names those that its node had.
+    freed = _list_freed_by_transition if recording.renewals else _list_freed_by_attempt
     for fault, task, at in freed(recording):
         allowed = _find_deadline(recording, fault) - fault.start
         yield Recovery(task, fault.node, fault.kind, at - fault.start, allowed)

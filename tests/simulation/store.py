@@ -11,12 +11,12 @@ from typing import Any
 from tests.checker.records import Choice, Lost, Renewal, Transition
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Host, Process, Scheduler, SimulatedClock, SimulatedEvent
+from tests.support.builders import find_delays
 from windlass.core.fairness import TENANT, decode_tenant
 from windlass.core.lifecycle import State
 from windlass.core.limits import LIMIT, decode_limit
 from windlass.core.ordering import Strategy
 from windlass.core.task import Claim, SessionId, Task, TaskId
-from windlass.core.times import micros
 from windlass.errors import CommitUnknown, StoreUnavailable
 from windlass.stores.memory import MemoryStore
 from windlass.stores.memory.tables import Tables
@@ -124,12 +124,7 @@ class SharedStore(MemoryStore):
     def record(self, before: Task | None, task: Task) -> None:
         """Record a change of a task."""
         now = self.clock.now()
-        delays = (0.0, 0.0)
-        if task.state is State.RETRYING:
-            retry = task.rules.retry
-            longest = min(micros(retry.cap), int(micros(retry.base) * 2 ** (task.attempts - 1) * 1.5))
-            shortest = min(micros(retry.cap), int(micros(retry.base) * 2 ** (task.attempts - 1) * 0.5))
-            delays = (shortest / 1e6, longest / 1e6)
+        is_retrying = task.state is State.RETRYING
         change = Transition(
             at=now / 1e6,
             transaction=self.transaction,
@@ -141,7 +136,7 @@ class SharedStore(MemoryStore):
             generation=task.generation,
             due=task.due / 1e6,
             attempts=task.attempts,
-            retry=delays,
+            retry=find_delays(task.rules.retry, task.attempts) if is_retrying else (0.0, 0.0),
         )
         self.records.append(change)
 

@@ -197,3 +197,9 @@ def counted(store: TaskReader) -> dict[tuple[str, str, State], int]:
 def a_pin(size: int, until: float, author: str = "", why: str = "") -> Override:
     """Return an override that sets exactly this size."""
     return Override(min=size, max=size, until=until, author=author, why=why)
+
+
+def find_delays(retry: Retry, attempts: int) -> tuple[float, float]:
+    """Return the shortest and the longest delay that a policy allows after this many failed attempts, in seconds."""
+    base, cap = retry.base.total_seconds() * 2 ** (attempts - 1), retry.cap.total_seconds()
+    return min(cap, base * 0.5), min(cap, base * 1.5)
