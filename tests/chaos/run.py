@@ -52,7 +52,7 @@ class Verdict(Struct, kw_only=True):
     calls_while_down: int
     """How often handlers called the service while it was down."""
     problems: list[str]
-    """What is wrong and no rule of the checker: wrong results, damaged tables, processes left behind, storms of retries."""
+    """What is wrong and no rule of the checker: wrong results, damaged tables, processes left behind, a storm."""
 
     @property
     def is_clean(self) -> bool:
