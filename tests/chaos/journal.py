@@ -70,7 +70,7 @@ class Change(Struct, frozen=True):
 
     number: int
     transaction: int
-    """0 on SQLite, which does not tell its triggers which transaction they are in."""
+    """0 on SQLite, whose triggers cannot see the transaction that they are in."""
     at: float
     source: str
     action: str
@@ -191,7 +191,7 @@ class Replay:
             self._arrive(life, change, state)
 
     def _arrive(self, life: Life, change: Change, state: str) -> None:
-        """Record that a task is in another state. To be runnable at another place is no change of its state."""
+        """Record that a task is in another state. A task that is runnable at another place keeps its state."""
         row = life.task or {}
         before = "" if life.last is None else life.last.after
         if before == state == "runnable":

@@ -111,7 +111,7 @@ def test_a_change_that_is_rolled_back_leaves_no_line(url: str, store: Store) -> 
     assert journal.read(url) == before
 
 
-def test_purged_tasks_start_anew(url: str, store: Store) -> None:
+def test_a_key_that_is_used_again_after_a_purge_starts_a_new_task(url: str, store: Store) -> None:
     for _ in range(2):
         submit(store, a_task(key="again"))
         complete(store, claim_one(store))
