@@ -51,7 +51,8 @@ def test_a_paused_worker_is_killed_and_its_task_runs_elsewhere(
     node: Callable[..., NodeProcess], effects: Path, limit: str
 ) -> None:
     node("-n", "2", workers=2)
-    handle = shop.sleep_once.using(retries=1, retry=shop.AT_ONCE, **{limit: 1}).enqueue(60)
+    # More retries than needed: on a machine that stands still for a second, a later attempt reaches its limit as well.
+    handle = shop.sleep_once.using(retries=5, retry=shop.AT_ONCE, **{limit: 1}).enqueue(60)
     [first] = await_effect(effects, "began")
 
     os.kill(first["pid"], signal.SIGSTOP)
@@ -61,8 +62,8 @@ def test_a_paused_worker_is_killed_and_its_task_runs_elsewhere(
     assert second["fence"] > first["fence"]
     assert gone(first["pid"])
     attempts = shop.app.store.attempts(handle.id)
-    assert [attempt.state for attempt in attempts] == [State.RETRYING, State.COMPLETED]
-    assert handle.task().attempts == 2
+    assert [attempt.state for attempt in attempts] == [State.RETRYING] * (len(attempts) - 1) + [State.COMPLETED]
+    assert handle.task().attempts == len(attempts) >= 2
     assert attempts[0].error is not None
     assert attempts[0].error.kind == {"heartbeat_timeout": "HeartbeatTimeout", "timeout": "Timeout"}[limit]
 
