@@ -202,10 +202,11 @@ def test_a_store_that_was_at_work_before_the_latest_migration_goes_on_after_it(d
         query(url, "ALTER TABLE windlass.migration ADD COLUMN applied timestamptz NOT NULL DEFAULT clock_timestamp()")
         query(url, first.script)
         query(url, "INSERT INTO windlass.migration VALUES (1, '0001_tables')")
-        query(url, "INSERT INTO windlass.session VALUES (gen_random_uuid(), 'old', 1, 1, '')")
+        row = "INSERT INTO windlass.session (id, node, ttl, renewed, boot) VALUES (gen_random_uuid(), 'old', 1, 1, '')"
+        query(url, row)
     else:
         query(url, f"{first.script}; PRAGMA user_version = 1")
-        query(url, "INSERT INTO session VALUES (randomblob(16), 'old', 1, 1, '', 0)")
+        query(url, "INSERT INTO session (id, node, ttl, renewed, boot) VALUES (randomblob(16), 'old', 1, 1, '')")
 
     with opened(url) as store:
         assert [(session.node, session.about) for session in store.sessions()] == [("old", "")]

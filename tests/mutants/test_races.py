@@ -30,6 +30,7 @@ from tests.support.builders import (
     submit,
     submit_one,
     sweep_until_quiet,
+    task_of,
 )
 from windlass.core import submission
 from windlass.core.lifecycle import State
@@ -511,6 +512,24 @@ def test_a_sweep_passes_over_a_lease_whose_settle_hangs(laboratory: Laboratory) 
     assert store.sweep().requeued == 0
     assert state_of(store, hanging) is State.COMPLETED
     assert laboratory.check() == []
+
+
+@BOTH
+def test_a_sweep_charges_no_loss_for_what_a_node_was_about_to_release(laboratory: Laboratory) -> None:
+    dying, store = laboratory.open(), laboratory.open()
+    task = submit_one(store)
+    once = submit_one(store, at_most_once=True)
+    session = a_session(store)
+    claim_all(store, session)
+    die_at(dying, "now")
+
+    with pytest.raises(Death):
+        dying.close_session(session)
+    assert store.sweep().requeued == 2
+
+    assert (state_of(store, task), task_of(store, task).losses, store.attempts(task)) == (State.RUNNABLE, 0, [])
+    assert (state_of(store, once), task_of(store, once).losses) == (State.FAILED, 1)
+    assert "its session was closed" in (task_of(store, once).reason or "")
 
 
 @POSTGRES

@@ -236,6 +236,7 @@ CREATE TABLE windlass.session (
     renewed bigint NOT NULL,
     boot    text NOT NULL,
     lost    boolean NOT NULL DEFAULT false,
+    closed  boolean NOT NULL DEFAULT false,
     about   text NOT NULL DEFAULT '',
     workers text NOT NULL DEFAULT '',
     report  text NOT NULL DEFAULT '',

@@ -50,9 +50,10 @@ class SqlSessions(SqlBase):
         return db.transact(work)
 
     def close_session(self, session: SessionId) -> None:
-        # The session is closed before its leases are released, so that none of its claims can slip in between.
+        # The session is closed before its leases are released, so that none of its claims can slip in between. A sweep
+        # that comes in between releases them in the same way.
         db = self._db
-        db.transact(lambda tx: tx.execute("lose_session", session=session))
+        db.transact(lambda tx: tx.execute("close_session", session=session))
         while found := db.read(lambda tx: tx.query("held", session=session, limit=CHUNK).rows()):
             self._let_go(session, {db.uuid(id): decode_rules(rules).at_most_once for id, rules in found})
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from windlass.core.fairness import KEPT
 from windlass.core.graph import End
 from windlass.core.lifecycle import EXPIRED, QUEUED, State
-from windlass.core.settlement import CANCEL_OVERDUE, lost
+from windlass.core.settlement import CANCEL_OVERDUE, Settlement, let_go, lost
 from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
@@ -122,13 +122,18 @@ class SqlSweep(SqlBase):
         found = self._db.read(lambda tx: tx.query("lost_leases", limit=CHUNK).rows())
         if not found:
             return 0
-        holder = {TaskId(self._db.uuid(id)): self._db.uuid(session) for id, session, _ in found}
-        once = {self._db.uuid(id): decode_rules(rules).at_most_once for id, _, rules in found}
-        return end_in_chunk(
-            self._db,
-            list(holder),
-            lambda row: lost(row.losses, at_most_once=once[row.id]) if row.session == holder[row.id] else None,
-        )
+        held = {
+            TaskId(self._db.uuid(id)): (self._db.uuid(session), decode_rules(rules).at_most_once, closed)
+            for id, session, rules, closed in found
+        }
+
+        def settlement(row: Row) -> Settlement | None:
+            session, at_most_once, closed = held[row.id]
+            if row.session != session:
+                return None
+            return let_go(at_most_once=at_most_once) if closed else lost(row.losses, at_most_once=at_most_once)
+
+        return end_in_chunk(self._db, list(held), settlement)
 
     def _force_cancels(self, now: Micros) -> int:
         late = self._look("late_cancels", now)

@@ -203,6 +203,7 @@ CREATE TABLE session (
     renewed INTEGER NOT NULL,
     boot    TEXT NOT NULL,
     lost    INTEGER NOT NULL DEFAULT 0,
+    closed  INTEGER NOT NULL DEFAULT 0,
     about   TEXT NOT NULL DEFAULT '',
     workers TEXT NOT NULL DEFAULT '',
     report  TEXT NOT NULL DEFAULT '',
