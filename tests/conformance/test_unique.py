@@ -10,6 +10,7 @@ import pytest
 from tests.support.builders import (
     GAVE_UP,
     RAISED,
+    a_session,
     a_task,
     all_tasks,
     at_once,
@@ -24,7 +25,7 @@ from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.ordering import Queue
-from windlass.core.settlement import Returned
+from windlass.core.settlement import Outcome, Released, Returned
 from windlass.core.task import NewTask, Unique
 from windlass.core.times import micros
 from windlass.errors import InvalidTask, QueueFull
@@ -236,7 +237,21 @@ def test_a_cron_fires_no_second_task_while_the_first_is_queued(store: Store) -> 
     assert store.crons()[0].fired == 2_000
 
 
-def test_locks_of_tasks_that_are_gone_or_started_are_swept_and_others_stay(store: Store, clock: ManualClock) -> None:
+@pytest.mark.parametrize("end", [RAISED, Released(), Released(delay=micros(SECOND))])
+def test_a_task_that_returns_to_its_queue_counts_again(store: Store, clock: ManualClock, end: Outcome) -> None:
+    [first] = submit(store, unique())
+    claim = claim_one(store, a_session(store, ttl=timedelta(hours=1)))
+    for _ in range(3):
+        clock.advance(timedelta(minutes=2))
+        store.sweep()
+
+    report(store, claim, end)
+    [again] = submit(store, unique())
+
+    assert (again.id, again.created) == (first.id, False)
+
+
+def test_locks_of_tasks_that_are_gone_or_have_ended_are_swept_and_others_stay(store: Store, clock: ManualClock) -> None:
     [queued] = submit(store, unique(1, task={"delay": timedelta(days=1)}))
     [done] = submit(store, unique(2, period=timedelta(hours=1)))
     report(store, claim_one(store), Returned())

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from windlass.core.fairness import KEPT
 from windlass.core.graph import End
-from windlass.core.lifecycle import EXPIRED, QUEUED, State
+from windlass.core.lifecycle import EXPIRED, UNFINISHED, State
 from windlass.core.settlement import CANCEL_OVERDUE, Settlement, let_go, lost
 from windlass.core.submission import decode_rules
 from windlass.core.task import TaskId
@@ -92,15 +92,18 @@ class SqlSweep(SqlBase):
         return done
 
     def _forget_locks(self) -> None:
-        """Delete locks of unique tasks that are free, and look again later at those of tasks that are still queued."""
+        """Delete locks of unique tasks that have ended, and look again later at those of the others.
+
+        A task that runs keeps its lock, because it may return to its queue.
+        """
         db = self._db
 
         def work(tx: Transaction) -> None:
             found = tx.query("old_unique", now=db.now(), limit=CHUNK).rows()
-            queued = [state is not None and STATES[state] in QUEUED for _, state in found]
-            tx.execute("forget_unique", [(id,) for (id, _), kept in zip(found, queued, strict=True) if not kept])
-            kept = [(id,) for (id, _), kept in zip(found, queued, strict=True) if kept]
-            tx.execute("look_later", kept, now=db.now(), wait=_LOOK_AGAIN)
+            kept = [state is not None and STATES[state] in UNFINISHED for _, state in found]
+            tx.execute("forget_unique", [(id,) for (id, _), keep in zip(found, kept, strict=True) if not keep])
+            later = [(id,) for (id, _), keep in zip(found, kept, strict=True) if keep]
+            tx.execute("look_later", later, now=db.now(), wait=_LOOK_AGAIN)
 
         if db.read(lambda tx: tx.query("some_old_unique", now=db.now()).rows()):
             db.transact(work)

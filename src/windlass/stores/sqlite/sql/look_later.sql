@@ -1,3 +1,3 @@
--- look_later: keep a lock of unique tasks that are still queued for a while.
+-- look_later: keep a lock of unique tasks that have not ended for a while longer.
 -- batch: id blob
 UPDATE unique_lock SET look = :now + :wait WHERE id = :id;
