@@ -18,7 +18,7 @@ from windlass.core.ordering import Queue, Strategy
 from windlass.core.retry import Error
 from windlass.core.serving import EVERYTHING, Serves
 from windlass.core.settlement import Crashed, Outcome, Raised, Released, Returned, Stopped
-from windlass.core.task import Change, OnFailure
+from windlass.core.task import Change, OnFailure, Unique
 from windlass.stores.protocol import SESSION_TTL, Filter
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ QUEUES = ["default", "mail"]
 DOWNSTREAMS = ["payments", "post"]
 KEYS = ["k0", "k1", "k2", "k3"]
 """Few, so that they collide; most tasks get a key that nobody has used."""
+EVENTS = ["approved", "paid"]
 STRAY = 99
 """As `ahead`, in every workflow: names what nobody will ever submit."""
 SECOND = timedelta(seconds=1)
@@ -57,6 +58,9 @@ class TaskSpec(NamedTuple):
     handler: str = "work"
     downstream: str | None = None
     limit: str | None = None
+    unique: Unique | None = None
+    waits: str | None = None
+    """`sleep`, or the name of an event. `delay` is how long the sleep lasts, or until the event has timed out."""
 
 
 class Submit(NamedTuple):
@@ -171,6 +175,14 @@ class SetTenant(NamedTuple):
     until: int | None
 
 
+class SetEvent(NamedTuple):
+    """Set an event of a workflow, before or after a step waits for it."""
+
+    scope: int
+    event: str
+    value: str | None
+
+
 class RaiseEpoch(NamedTuple):
     """As after a restore."""
 
@@ -194,6 +206,7 @@ Call: TypeAlias = (
     | PassTime
     | Configure
     | Seal
+    | SetEvent
     | RaiseEpoch
     | PutControl
     | SetLimit
@@ -254,6 +267,30 @@ _any_tasks = mixed(
     retries=[0, 1, 2],
     at_most_once=[False, False, True],
 )
+_unique_tasks = mixed(
+    TaskSpec,
+    scope=[0],  # The steps of a workflow cannot be unique.
+    key=[None, None, None, KEYS[0]],
+    parents=[(), (), (), (0,)],
+    retries=[0, 1],
+    unique=[
+        Unique(),
+        Unique(key="same"),
+        *[Unique(key="same", period=60 * SECOND)] * 4,  # It matters only once such a task has ended.
+        Unique(key="same", debounce=3 * SECOND),
+        Unique(key="same", debounce=3 * SECOND, max_wait=5 * SECOND, replace_args=True),
+    ],
+)
+_waits = mixed(
+    TaskSpec,
+    scope=[1, 1, 2, 3],
+    key=[None],
+    parents=[(), (0,), (1,), (0, 1)],
+    on_failure=[OnFailure.CANCEL, OnFailure.CANCEL, OnFailure.RUN],
+    delay=[None, 1, 5, 30],
+    expires=[None, None, None, 4],
+    waits=["sleep", *EVENTS],
+)
 
 
 def _fan_in(scope: int, size: int, joins: list[OnFailure], chain: bool) -> list[TaskSpec]:
@@ -279,15 +316,24 @@ def _chain(scope: int, size: int, joins: bool) -> list[TaskSpec]:
 
 
 _chains = mixed(_chain, scope=[0, 1, 3], size=[4, 7, 12], joins=[False, True])
-first = weighted([(1, st.lists(roots, min_size=2, max_size=5)), (1, _fan_ins)])
+first = weighted(
+    [
+        (2, st.lists(roots, min_size=2, max_size=5)),
+        (2, _fan_ins),
+        (1, st.tuples(_unique_tasks, roots).map(list)),
+    ]
+)
 _submits = weighted(
     [
-        (1, st.lists(roots, min_size=1, max_size=4).map(Submit)),
-        (2, st.lists(_any_tasks, min_size=1, max_size=5).map(Submit)),
-        (1, _fan_ins.map(Submit)),
-        (1, _chains.map(Submit)),
-        (1, st.builds(Submit, st.lists(_any_tasks, max_size=1), few(st.integers(0, 30), 2, least=1), st.booleans())),
-        (1, st.builds(Submit, st.lists(_any_tasks, min_size=1, max_size=3), under=st.integers(0, 9))),
+        (2, st.lists(roots, min_size=1, max_size=4).map(Submit)),
+        (4, st.lists(_any_tasks, min_size=1, max_size=5).map(Submit)),
+        (2, _fan_ins.map(Submit)),
+        (2, _chains.map(Submit)),
+        (4, st.lists(_unique_tasks, min_size=1, max_size=2).map(Submit)),
+        (1, st.tuples(roots, _waits, _any_tasks, _any_tasks).map(list).map(Submit)),
+        (1, st.lists(_waits, min_size=1, max_size=2).map(Submit)),
+        (2, st.builds(Submit, st.lists(_any_tasks, max_size=1), few(st.integers(0, 30), 2, least=1), st.booleans())),
+        (2, st.builds(Submit, st.lists(_any_tasks, min_size=1, max_size=3), under=st.integers(0, 9))),
     ]
 )
 
@@ -438,6 +484,7 @@ calls: SearchStrategy[Call] = weighted(
         (10, _passes),
         (2, st.builds(Configure, _queues, st.sampled_from([None, None, Queue(name="default"), Queue(name="mail")]))),
         (1, st.booleans().map(Seal)),
+        (2, mixed(SetEvent, scope=[1, 1, 2, 3], event=EVENTS, value=[None, "1", "1", '"no"'])),
         (1, st.just(RaiseEpoch())),
         (2, _controls),
         (3, _limits),

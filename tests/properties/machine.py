@@ -23,18 +23,20 @@ from tests.properties.calls import HELD, OVER, SCOPES, SECOND, STRAY, TaskSpec
 from tests.properties.watch import Watch
 from tests.support.builders import sweep_until_quiet
 from windlass.clock import ManualClock
+from windlass.core import waits
 from windlass.core.fairness import TENANT, SetBy, Tenant, encode_tenant
 from windlass.core.ids import keyed_id
 from windlass.core.lifecycle import State
 from windlass.core.limits import LIMIT, Limit, encode_limit
 from windlass.core.retry import Retry
 from windlass.core.settlement import Outcome, settle
-from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, Rate, SessionId, Task, TaskId
+from windlass.core.task import Attempt, Claim, Lease, NewTask, Progress, Rate, SessionId, Task, TaskId, Wait
 from windlass.core.task_update import Version, version_of
 from windlass.core.times import Micros, micros
 from windlass.errors import QueueFull, SessionLost, StaleLease, WindlassError
 from windlass.stores.coordination import Entry, EntrySeen, Look, Report
 from windlass.stores.memory import MemoryStore
+from windlass.stores.operator import EventSet
 from windlass.stores.protocol import SESSION_TTL, Cursor, Filter, LeaseLost, Settled, Store, Swept
 from windlass.stores.series import Resolution
 from windlass.stores.sql import bulk, claim
@@ -89,7 +91,7 @@ class Side:
     def plain(self, value: Any) -> Any:
         """A value with numbers in place of this side's sessions, to be compared with the other side's."""
         match value:
-            case Task(session=None):
+            case Task(session=None | waits.STORE_SESSION) | Attempt(session=waits.STORE_SESSION):
                 return value
             case Task() | Attempt() | Lease():
                 return replace(value, session=self.sessions.index(value.session))
@@ -171,6 +173,8 @@ class StoreMachine(RuleBasedStateMachine):
             case draw.Seal(missing):
                 answer = self._act(lambda side: side.store.seal_workflow("ahead", missing=missing, entries=[ACT]))
                 self.unsealed = self.unsealed and answer is not None
+            case draw.SetEvent():
+                self._set_event(call)
             case draw.RaiseEpoch():
                 self.both(lambda side: side.store.raise_epoch())
             case draw.PutControl():
@@ -240,7 +244,17 @@ class StoreMachine(RuleBasedStateMachine):
         held: Held | None = next(iter(self._some(self.held, [] if call.under is None else [call.under])), None)
         receipts = self.both(lambda side: side.store.submit(tasks, lease=held and side.lease(held)))
         if isinstance(receipts, list):
-            self.bodies |= {receipt.id: task for receipt, task in zip(receipts, tasks, strict=True)}
+            for receipt, task in zip(receipts, tasks, strict=True):
+                if receipt.created or receipt.id not in self.bodies:  # A unique task may be another one.
+                    self.bodies[receipt.id] = task
+
+    def _set_event(self, call: draw.SetEvent) -> None:
+        tenant, workflow = SCOPES[call.scope]
+        assert workflow is not None
+        options: dict[str, Any] = {"tenant": tenant, "entries": [ACT]}
+        answer = self._act(lambda side: side.store.set_event(workflow, call.event, call.value, **options))
+        if isinstance(answer, EventSet):
+            self.bodies.setdefault(answer.task, waits.new_event(workflow, call.event, tenant=tenant))
 
     def _claim(self, call: draw.ClaimTasks) -> None:
         number = self._session(call.session)
@@ -412,16 +426,20 @@ class StoreMachine(RuleBasedStateMachine):
         in_scope = [task for task in known if task.tenant == tenant and task.workflow in (workflow, None)]
         parents = self._some(in_scope, spec.parents)
         ids = [keyed_id(task.tenant, task.workflow, task.key or "") for task in parents]
+        if spec.waits is not None:
+            how: dict[str, Any] = {"prerequisites": ids, "on_failure": spec.on_failure}
+            return self._wait(spec, expires=_seconds(spec.expires), **how)
         key = spec.key or f"n{self.keys}"
         self.keys += spec.key is None
         return NewTask(
             handler=spec.handler,
+            args={"n": self.keys} if spec.unique and spec.unique.replace_args else {},
             key=key,
             tenant=tenant,
             workflow=workflow,
             queue=spec.queue,
             priority=spec.priority,
-            delay=_seconds(spec.delay),
+            delay=None if spec.unique and spec.unique.debounce else _seconds(spec.delay),
             deadline=_seconds(spec.deadline),
             expires=_seconds(spec.expires),
             prerequisites=[*ids, *self._ahead(spec)],
@@ -431,7 +449,19 @@ class StoreMachine(RuleBasedStateMachine):
             downstream=spec.downstream,
             limit=spec.limit,
             max_running=None if spec.limit is None else 1 if spec.limit == "one" else 2,
+            unique=spec.unique,
         )
+
+    def _wait(self, spec: TaskSpec, **fields: Any) -> NewTask:
+        """A step that waits for an event, or for a time."""
+        tenant, workflow = SCOPES[spec.scope]
+        length = None if spec.delay is None else micros(spec.delay * SECOND)
+        if spec.waits != "sleep":
+            wait = Wait(event=spec.waits, delay=length)
+            return waits.new_event(workflow or "", spec.waits or "", tenant=tenant, wait=wait, **fields)
+        self.keys += 1
+        named: dict[str, Any] = {"key": f"n{self.keys - 1}", "tenant": tenant, "workflow": workflow}
+        return NewTask(handler=waits.SLEEP, queue=waits.QUEUE, wait=Wait(delay=length or 0), **named, **fields)
 
     def _ahead(self, spec: TaskSpec) -> list[str]:
         named = spec.ahead is not None and (spec.ahead == STRAY or SCOPES[spec.scope][1] == "ahead")

@@ -20,9 +20,11 @@ from windlass.core.settlement import Settlement
 from windlass.core.task import Change, Claim, Lease, NewTask, SessionId, Task, TaskId, claim_of
 from windlass.core.task_update import Version
 from windlass.core.times import Micros
+from windlass.core.unique import Matched
 from windlass.stores.coordination import Entry
 from windlass.stores.dead_letters import DeadGroups
 from windlass.stores.memory import MemoryStore, graph
+from windlass.stores.operator import EventSet
 from windlass.stores.protocol import LeaseLost, Receipt, Selection, Settled, Store, Verdict
 from windlass.stores.series import Point, Resolution
 from windlass.stores.totals import COUNTED
@@ -272,7 +274,40 @@ class OutputGoesWithAnEndWithoutOutput(MemoryStore):
         return verdict
 
 
+class PeriodForgotten(MemoryStore):
+    """A unique task counts only while it is queued."""
+
+    def _write_unique(self, matched: Matched, now: Micros) -> None:
+        super()._write_unique(matched, now)
+        self._tables.locks.update({lock: (one.id, now) for lock, one in matched.takes.items()})
+
+
+class NotPutOff(MemoryStore):
+    """An equal submit does not put off the queued task."""
+
+    def _write_unique(self, matched: Matched, now: Micros) -> None:
+        super()._write_unique(replace(matched, put_off={}), now)
+
+
+class EventWithoutValue(MemoryStore):
+    """An event loses the value that it is set to."""
+
+    def set_event(
+        self,
+        workflow: str,
+        event: str,
+        value: str | None = None,
+        *,
+        tenant: str = "default",
+        entries: Sequence[Entry] = (),
+    ) -> EventSet:
+        return super().set_event(workflow, event, tenant=tenant, entries=entries)
+
+
 MUTANTS = [
+    PeriodForgotten,
+    NotPutOff,
+    EventWithoutValue,
     OutputAfterTheEnd,
     OutputGoesWithAnEndWithoutOutput,
     NoFenceInSettle,
