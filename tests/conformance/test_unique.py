@@ -118,6 +118,18 @@ def test_a_unique_task_may_wait_for_others_and_may_have_a_key(store: Store) -> N
     assert same == Receipt(waiting.id, False, State.WAITING)
 
 
+def test_a_batch_that_is_submitted_again_finds_the_task_that_stands_for_both(store: Store) -> None:
+    batch = [unique(key="k", task={"key": "first"}), unique(2, key="k")]
+    [first, second] = submit(store, *batch)
+
+    replayed = submit(store, *batch)
+    reordered = submit(store, unique(3, key="k"), *batch)
+
+    assert (first.created, second.id, second.created) == (True, first.id, False)
+    assert {(receipt.id, receipt.created) for receipt in [*replayed, *reordered]} == {(first.id, False)}
+    assert len(all_tasks(store)) == 1
+
+
 def test_of_many_submitters_exactly_one_creates_the_task(store: Store, home: Home, clock: ManualClock) -> None:
     stores = [home.open(clock) for _ in range(4)]
 

@@ -8,6 +8,7 @@ not locked, because its end must not wait for a caller's transaction.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from uuid import UUID
 
@@ -41,8 +42,9 @@ class UniqueTasks:
         batch = [(lock, first[lock].id, _period(first[lock])) for lock in sorted(first)]
         lines = self._tx.query("hold_unique", batch, now=self._db.now()).rows()
         held = {self._db.uuid(lock): (TaskId(self._db.uuid(task)), until) for lock, task, until in lines}
-        own = {one.id for one in self._drafts}
-        tasks = {task for task, _ in held.values() if task not in own}
+        # Whether a task is stored that is alone with its lock does not matter here: `match` skips it, or it takes the lock.
+        several = {lock for lock, drafts in Counter(one.lock for one in self._drafts).items() if drafts > 1}
+        tasks = {task for lock, (task, _) in held.items() if lock in several or task != first[lock].id}
         states = self._lock_queued(tasks) if tasks else {}
         self._holders = {lock: Holder(task, until, states.get(task)) for lock, (task, until) in held.items()}
 
