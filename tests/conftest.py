@@ -11,8 +11,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import hypothesis
@@ -62,13 +63,29 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave soak tests out unless -m speaks of them, whatever else it says."""
-    if "soak" in config.option.markexpr:
-        return
-    soak = [item for item in items if item.get_closest_marker("soak")]
-    if soak:
-        config.hook.pytest_deselected(items=soak)
-        items[:] = [item for item in items if item not in soak]
+    """Leave soak tests out unless -m speaks of them, whatever else it says, and mix the others for several workers."""
+    if "soak" not in config.option.markexpr:
+        soak = {item for item in items if item.get_closest_marker("soak")}
+        if soak:
+            config.hook.pytest_deselected(items=list(soak))
+            items[:] = [item for item in items if item not in soak]
+    if hasattr(config, "workerinput"):
+        items[:] = mix(items)
+
+
+def mix(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests with their files in a fixed random order. Those in a browser stay together, as they share sites.
+
+    Tests that mostly wait are in a few folders, and xdist gives each worker a part of the list. In the order of the
+    folders, some minutes would need more cores than there are, and others would leave them idle.
+    """
+    groups: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        folder = item.path.parent
+        groups.setdefault(folder if folder.name == "browser" else item.path, []).append(item)
+    order = list(groups)
+    Random(1).shuffle(order)
+    return [item for path in order for item in groups[path]]
 
 
 @pytest.fixture(scope="session")

@@ -208,9 +208,17 @@ def worker_form(site: Site, path: str, number: int) -> str:
 @presses("/workers/drain")
 def drain_worker(visitor: Visitor, site: Site) -> None:
     pools.set_size(site.access, POOL, 2, author=site.author)  # Otherwise it might want only the busy one.
-    until(lambda: any(each.state == "idle" for each in list_workers(site).values()), "an idle worker is listed")
-    number = next(each.number for each in list_workers(site).values() if each.state == "idle")
     visitor.open(f"pool?name={POOL}")
+    shown: list[int] = []
+
+    def shows_idle_worker() -> bool:
+        """Return True if an idle worker is on the page, which follows a pool that has just changed its size."""
+        idle = [each.number for each in list_workers(site).values() if each.state == "idle"]
+        shown[:] = [one for one in idle if visitor.page.locator(worker_form(site, "workers/drain", one)).count()]
+        return bool(shown)
+
+    until(shows_idle_worker, "an idle worker is on the page")
+    number = shown[0]
     visitor.submit(worker_form(site, "workers/drain", number), why=WHY)
 
     assert f"Worker {number} of {NODE} drains" in visitor.page.inner_text("body")
