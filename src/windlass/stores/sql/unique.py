@@ -42,7 +42,7 @@ class UniqueTasks:
         batch = [(lock, first[lock].id, _period(first[lock])) for lock in sorted(first)]
         lines = self._tx.query("hold_unique", batch, now=self._db.now()).rows()
         held = {self._db.uuid(lock): (TaskId(self._db.uuid(task)), until) for lock, task, until in lines}
-        # Whether a task is stored that is alone with its lock does not matter here: `match` skips it, or it takes the lock.
+        # For a task that is alone with its lock it does not matter here whether it is stored: `match` skips it then.
         several = {lock for lock, drafts in Counter(one.lock for one in self._drafts).items() if drafts > 1}
         tasks = {task for lock, (task, _) in held.items() if lock in several or task != first[lock].id}
         states = self._lock_queued(tasks) if tasks else {}
