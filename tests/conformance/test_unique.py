@@ -130,6 +130,28 @@ def test_a_batch_that_is_submitted_again_finds_the_task_that_stands_for_both(sto
     assert len(all_tasks(store)) == 1
 
 
+def test_a_stored_key_that_becomes_unique_later_takes_no_lock(store: Store) -> None:
+    [plain] = submit(store, a_task(key="first", args={"n": 1}))
+
+    [again, fresh] = submit(store, unique(task={"key": "first"}), unique())
+
+    assert (again.id, again.created) == (plain.id, False)
+    assert fresh.created
+
+
+def test_a_key_that_is_repeated_after_its_lock_was_swept_takes_no_lock(store: Store, clock: ManualClock) -> None:
+    batch = [unique(period=MINUTE, task={"key": "first"})]
+    submit(store, *batch)
+    report(store, claim_one(store), Returned())
+    clock.advance(2 * MINUTE)
+    store.sweep()
+
+    submit(store, *batch)
+    [fresh] = submit(store, unique(period=MINUTE))
+
+    assert fresh.created
+
+
 def test_of_many_submitters_exactly_one_creates_the_task(store: Store, home: Home, clock: ManualClock) -> None:
     stores = [home.open(clock) for _ in range(4)]
 

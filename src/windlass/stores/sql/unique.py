@@ -36,6 +36,7 @@ class UniqueTasks:
 
     def lock(self) -> None:
         """Lock the rows of all groups, and the queued tasks that hold them."""
+        self._drafts = self._drop_stored()
         if not self._drafts:
             return
         first = {one.lock: one for one in reversed(self._drafts) if one.lock is not None}
@@ -47,6 +48,14 @@ class UniqueTasks:
         tasks = {task for lock, (task, _) in held.items() if lock in several or task != first[lock].id}
         states = self._lock_queued(tasks) if tasks else {}
         self._holders = {lock: Holder(task, until, states.get(task)) for lock, (task, until) in held.items()}
+
+    def _drop_stored(self) -> list[Draft]:
+        """Return the tasks without those whose key is stored: these are not created again, so they take no lock."""
+        keyed = [(one.id,) for one in self._drafts if one.new.key is not None]
+        if not keyed:
+            return self._drafts
+        stored = {one.id for one in known_from(self._db, self._tx.query("peek_parents", keyed).rows())}
+        return [one for one in self._drafts if one.id not in stored]
 
     def _lock_queued(self, tasks: Collection[TaskId]) -> dict[TaskId, State]:
         """Lock the queued ones of these tasks. Return the states of all that are stored."""
