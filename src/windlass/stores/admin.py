@@ -57,7 +57,9 @@ TABLES: tuple[Table, ...] = (
     _table("joining", "child", ids="child"),
     _table("bulk", "id action decided reason grace expires", ids="id", flags="decided"),
     _table("bulk_task", "bulk task chosen stage", ids="bulk task", flags="chosen"),
-    _table("session", "id node ttl renewed boot lost about workers report reported", ids="id", flags="lost"),
+    _table(
+        "session", "id node ttl renewed boot lost closed about workers report reported", ids="id", flags="lost closed"
+    ),
     _table("workflow", "id tenant name sealed forward check_later", ids="id", flags="sealed check_later"),
     _table("placeholder", "id workflow expires", ids="id workflow"),
     _table(
