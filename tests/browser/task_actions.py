@@ -207,13 +207,15 @@ def worker_form(site: Site, path: str, number: int) -> str:
 
 @presses("/workers/drain")
 def drain_worker(visitor: Visitor, site: Site) -> None:
-    pools.set_size(site.access, POOL, 2, author=site.author)  # Otherwise it might want only the busy one.
+    size = 2  # Otherwise it might want only the busy one.
+    pools.set_size(site.access, POOL, size, author=site.author)
     visitor.open(f"pool?name={POOL}")
     shown: list[int] = []
 
     def shows_idle_worker() -> bool:
-        """Return True if an idle worker is on the page, which follows a pool that has just changed its size."""
-        idle = [each.number for each in list_workers(site).values() if each.state == "idle"]
+        """Return True if an idle worker is on the page, and the pool has reached its size, so that it will stay."""
+        workers = list_workers(site).values()
+        idle = [each.number for each in workers if each.state == "idle" and len(workers) == size]
         shown[:] = [one for one in idle if visitor.page.locator(worker_form(site, "workers/drain", one)).count()]
         return bool(shown)
 
