@@ -236,11 +236,11 @@ CREATE TABLE windlass.session (
     renewed bigint NOT NULL,
     boot    text NOT NULL,
     lost    boolean NOT NULL DEFAULT false,
-    closed  boolean NOT NULL DEFAULT false,
     about   text NOT NULL DEFAULT '',
     workers text NOT NULL DEFAULT '',
     report  text NOT NULL DEFAULT '',
-    reported bigint
+    reported bigint,
+    closed  boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 
 CREATE TABLE windlass.workflow (

@@ -203,11 +203,11 @@ CREATE TABLE session (
     renewed INTEGER NOT NULL,
     boot    TEXT NOT NULL,
     lost    INTEGER NOT NULL DEFAULT 0,
-    closed  INTEGER NOT NULL DEFAULT 0,
     about   TEXT NOT NULL DEFAULT '',
     workers TEXT NOT NULL DEFAULT '',
     report  TEXT NOT NULL DEFAULT '',
-    reported INTEGER
+    reported INTEGER,
+    closed  INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workflow (

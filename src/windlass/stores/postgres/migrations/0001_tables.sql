@@ -229,8 +229,7 @@ CREATE TABLE windlass.session (
     ttl     bigint NOT NULL,
     renewed bigint NOT NULL,
     boot    text NOT NULL,
-    lost    boolean NOT NULL DEFAULT false,
-    closed  boolean NOT NULL DEFAULT false
+    lost    boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 
 CREATE TABLE windlass.workflow (

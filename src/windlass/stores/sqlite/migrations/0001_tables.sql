@@ -197,8 +197,7 @@ CREATE TABLE session (
     ttl     INTEGER NOT NULL,
     renewed INTEGER NOT NULL,
     boot    TEXT NOT NULL,
-    lost    INTEGER NOT NULL DEFAULT 0,
-    closed  INTEGER NOT NULL DEFAULT 0
+    lost    INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workflow (
