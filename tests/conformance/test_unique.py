@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -26,13 +27,14 @@ from windlass.core.lifecycle import State
 from windlass.core.manifest import CronInfo, Manifest
 from windlass.core.ordering import Queue
 from windlass.core.settlement import Outcome, Released, Returned
-from windlass.core.task import NewTask, Unique
+from windlass.core.task import NewTask, TaskId, Unique
 from windlass.core.times import micros
 from windlass.errors import InvalidTask, QueueFull
 from windlass.stores.protocol import Receipt, Store
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
+NAMES: list[dict[str, Any]] = [{"key": "first"}, {"id": TaskId(UUID("01987d5e-0000-7000-8000-0000000000ab"))}]
 
 
 def unique(n: int = 1, *, task: dict[str, Any] | None = None, **fields: Any) -> NewTask:
@@ -130,17 +132,23 @@ def test_a_batch_that_is_submitted_again_finds_the_task_that_stands_for_both(sto
     assert len(all_tasks(store)) == 1
 
 
-def test_a_stored_key_that_becomes_unique_later_takes_no_lock(store: Store) -> None:
-    [plain] = submit(store, a_task(key="first", args={"n": 1}))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_task_that_becomes_unique_later_takes_no_lock(store: Store, name: dict[str, Any]) -> None:
+    [plain] = submit(store, a_task(args={"n": 1}, **name))
 
-    [again, fresh] = submit(store, unique(task={"key": "first"}), unique())
+    [again, fresh] = submit(store, unique(task=name), unique())
+    [same] = submit(store, unique())
 
     assert (again.id, again.created) == (plain.id, False)
     assert fresh.created
+    assert same.id == fresh.id
 
 
-def test_a_key_that_is_repeated_after_its_lock_was_swept_takes_no_lock(store: Store, clock: ManualClock) -> None:
-    batch = [unique(period=MINUTE, task={"key": "first"})]
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_that_is_repeated_after_its_lock_was_swept_takes_no_lock(
+    store: Store, clock: ManualClock, name: dict[str, Any]
+) -> None:
+    batch = [unique(period=MINUTE, task=name)]
     submit(store, *batch)
     report(store, claim_one(store), Returned())
     clock.advance(2 * MINUTE)
@@ -150,6 +158,36 @@ def test_a_key_that_is_repeated_after_its_lock_was_swept_takes_no_lock(store: St
     [fresh] = submit(store, unique(period=MINUTE))
 
     assert fresh.created
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_task_that_is_created_again_after_a_purge_counts_for_a_new_period(
+    store: Store, clock: ManualClock, name: dict[str, Any]
+) -> None:
+    batch = [unique(period=10 * MINUTE, task=name)]
+    submit(store, *batch)
+    report(store, claim_one(store), Returned())
+    store.sweep()
+    store.purge([receipt.id for receipt in submit(store, *batch)])
+    clock.advance(5 * MINUTE)
+
+    [second] = submit(store, *batch)
+    report(store, claim_one(store), Returned())
+    clock.advance(8 * MINUTE)
+    store.sweep()
+    [again] = submit(store, unique(period=10 * MINUTE))
+
+    assert second.created
+    assert again == Receipt(second.id, False, State.COMPLETED)
+
+
+def test_a_receipt_has_the_state_of_the_task_after_the_whole_batch(store: Store) -> None:
+    [first] = submit(store, unique(key="k", task={"key": "first"}))
+
+    receipts = submit(store, unique(key="k", task={"key": "first"}), debounced())
+
+    assert receipts == [Receipt(first.id, False, State.SCHEDULED)] * 2
+    assert task_of(store, first.id).state is State.SCHEDULED
 
 
 def test_of_many_submitters_exactly_one_creates_the_task(store: Store, home: Home, clock: ManualClock) -> None:
@@ -271,17 +309,41 @@ def test_a_cron_fires_no_second_task_while_the_first_is_queued(store: Store) -> 
     assert store.crons()[0].fired == 2_000
 
 
-@pytest.mark.parametrize("end", [RAISED, Released(), Released(delay=micros(SECOND))])
-def test_a_task_that_returns_to_its_queue_counts_again(store: Store, clock: ManualClock, end: Outcome) -> None:
+@pytest.mark.parametrize("end", [RAISED, Released(), Released(delay=micros(SECOND)), None], ids=repr)
+def test_a_task_that_returns_to_its_queue_counts_again(store: Store, clock: ManualClock, end: Outcome | None) -> None:
+    """Its attempt is reported, or its node is lost."""
     [first] = submit(store, unique())
     claim = claim_one(store, a_session(store, ttl=timedelta(hours=1)))
     for _ in range(3):
         clock.advance(timedelta(minutes=2))
         store.sweep()
 
-    report(store, claim, end)
+    if end is not None:
+        report(store, claim, end)
+    else:
+        clock.advance(timedelta(hours=2))
+        assert store.sweep().requeued == 1
     [again] = submit(store, unique())
 
+    assert (again.id, again.created) == (first.id, False)
+
+
+@pytest.mark.parametrize("how", ["fails", "expires", "is cancelled"])
+def test_a_task_that_is_retried_after_a_bad_end_counts_again(store: Store, clock: ManualClock, how: str) -> None:
+    [first] = submit(store, unique(task={"expires": MINUTE} if how == "expires" else None))
+    if how == "fails":
+        report(store, claim_one(store), GAVE_UP)
+    elif how == "is cancelled":
+        store.cancel([first.id], reason="enough")
+    for _ in range(3):
+        clock.advance(2 * MINUTE)
+        store.sweep()
+    ended = task_of(store, first.id).state
+
+    store.retry([first.id])
+    [again] = submit(store, unique())
+
+    assert ended.ended_badly
     assert (again.id, again.created) == (first.id, False)
 
 

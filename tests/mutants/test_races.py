@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import apsw
 import pytest
-from psycopg import IsolationLevel
+from psycopg import IsolationLevel, sql
 
 from tests.mutants.laboratory import COMMIT, Death, Laboratory, database_of, die_at, intercept
 from tests.mutants.scenarios import in_id_order, renew_the_lot, watch_conflicts
@@ -23,6 +23,7 @@ from tests.support.builders import (
     claim_all,
     claim_one,
     complete,
+    report,
     run,
     run_all,
     state_of,
@@ -34,8 +35,8 @@ from tests.support.builders import (
 )
 from windlass.core import submission
 from windlass.core.lifecycle import State
-from windlass.core.settlement import COMPLETED
-from windlass.core.task import Change, TaskId
+from windlass.core.settlement import COMPLETED, Returned
+from windlass.core.task import Change, TaskId, Unique
 from windlass.errors import CommitUnknown, StoreUnavailable
 from windlass.stores.postgres.caller_transaction import complete_in
 from windlass.stores.protocol import SESSION_TTL, Filter, Settled
@@ -175,12 +176,16 @@ def a_cancelled_chain(laboratory: Laboratory, store: SqlStore) -> list[TaskId]:
 
 def operations(laboratory: Laboratory) -> int:
     """How many rows are left of operations over many tasks."""
+    return count_rows(laboratory, "bulk") + count_rows(laboratory, "bulk_task")
+
+
+def count_rows(laboratory: Laboratory, table: str) -> int:
     if laboratory.dialect == "postgres":
-        count = "SELECT (SELECT count(*) FROM windlass.bulk) + (SELECT count(*) FROM windlass.bulk_task)"
+        count = sql.SQL("SELECT count(*) FROM windlass.{}").format(sql.Identifier(table))
         [(left,)] = laboratory.connect().execute(count).fetchall()
         return left
     with apsw.Connection(laboratory.url) as connection:
-        [(left,)] = connection.execute("SELECT (SELECT count(*) FROM bulk) + (SELECT count(*) FROM bulk_task)")
+        [(left,)] = connection.execute(f"SELECT count(*) FROM {table}")
         return left
 
 
@@ -530,6 +535,82 @@ def test_a_sweep_charges_no_loss_for_what_a_node_was_about_to_release(laboratory
     assert (state_of(store, task), task_of(store, task).losses, store.attempts(task)) == (State.RUNNABLE, 0, [])
     assert (state_of(store, once), task_of(store, once).losses) == (State.FAILED, 1)
     assert "its session was closed" in (task_of(store, once).reason or "")
+
+
+@POSTGRES
+def test_a_sweep_keeps_the_lock_of_a_unique_task_that_changes_hands_meanwhile(laboratory: Laboratory) -> None:
+    # The sweep's statement waits after it has taken its snapshot and before it locks a row.
+    stop = "WHERE (SELECT pg_advisory_xact_lock_shared(1)) IS NOT NULL AND "
+    laboratory.replace("old_unique", "WHERE ", stop)
+    store = laboratory.open()
+    [first] = store.submit([a_task(unique=Unique())])
+    complete(store, claim_one(store))
+    with laboratory.connect() as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(1)")
+        sweeping = laboratory.in_background(store.sweep)
+        laboratory.await_standstill(sweeping)
+        assert not sweeping.ended
+        [second] = store.submit([a_task(unique=Unique())])
+    sweeping.result()
+
+    [again] = store.submit([a_task(unique=Unique())])
+
+    assert second.created
+    assert second.id != first.id
+    assert (again.id, again.created) == (second.id, False)
+
+
+@POSTGRES
+def test_a_unique_task_whose_key_is_stored_meanwhile_takes_no_lock(laboratory: Laboratory) -> None:
+    delayed, store = laboratory.open(), laboratory.open()
+    gate = laboratory.gate(delayed, "parents")
+    submitting = laboratory.in_background(lambda: delayed.submit([a_task(key="first", unique=Unique())]))
+    gate.await_somebody()
+    plain = submit_one(store, key="first")
+    gate.open()
+
+    [receipt] = submitting.result()
+    [equal] = store.submit([a_task(unique=Unique())])
+
+    assert (receipt.id, receipt.created) == (plain, False)
+    assert equal.created
+
+
+@POSTGRES
+def test_a_unique_task_whose_key_is_purged_meanwhile_holds_its_lock(laboratory: Laboratory) -> None:
+    delayed, store = laboratory.open(), laboratory.open()
+    old = submit_one(store, key="first")
+    complete(store, claim_one(store))
+    gate = laboratory.gate(delayed, "parents")
+    submitting = laboratory.in_background(lambda: delayed.submit([a_task(key="first", unique=Unique())]))
+    gate.await_somebody()
+    store.sweep()
+    store.purge([old])
+    gate.open()
+
+    [receipt] = submitting.result()
+    [equal] = store.submit([a_task(unique=Unique())])
+
+    assert receipt.created
+    assert (equal.id, equal.created) == (receipt.id, False)
+
+
+@BOTH
+def test_a_sweep_deletes_locks_of_tasks_that_have_completed_or_are_gone(laboratory: Laboratory) -> None:
+    store = laboratory.open()
+    ids: list[TaskId] = []
+    for n, outcome in enumerate([Returned(), GAVE_UP, GAVE_UP]):
+        ids.append(store.submit([a_task(args={"n": n}, unique=Unique())])[0].id)
+        report(store, claim_one(store), outcome)
+    store.purge(ids[1:2])
+
+    for _ in range(2):
+        store.sweep()
+        laboratory.clock.advance(HOUR)
+
+    assert count_rows(laboratory, "unique_lock") == 1
+    store.retry(ids[2:])
+    assert not store.submit([a_task(args={"n": 2}, unique=Unique())])[0].created
 
 
 @POSTGRES

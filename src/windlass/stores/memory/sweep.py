@@ -9,7 +9,7 @@ from uuid import UUID
 
 from windlass.core.fingerprint import error_group
 from windlass.core.graph import End, find_any_cycle
-from windlass.core.lifecycle import EXPIRED, UNFINISHED, State
+from windlass.core.lifecycle import EXPIRED, State
 from windlass.core.settlement import CANCEL_OVERDUE, lost
 from windlass.core.task import TaskId
 from windlass.core.times import Micros, micros
@@ -56,7 +56,7 @@ def _sweep(tables: Tables, now: Micros, retention: Micros) -> Swept:
 
 def _forget_locks(tables: Tables, now: Micros) -> None:
     for lock, (id, until) in [*tables.locks.items()]:
-        if until <= now and (id not in tables.tasks or tables.tasks[id].state not in UNFINISHED):
+        if until <= now and (id not in tables.tasks or tables.tasks[id].state is State.COMPLETED):
             del tables.locks[lock]
 
 

@@ -365,13 +365,14 @@ class Submit:
     def _with_same(
         self, receipts: Sequence[Receipt], matched: Matched, states: Mapping[TaskId, State]
     ) -> list[Receipt]:
-        """Return the receipts of the whole batch: tasks that were not created have those that stand for them."""
-        stored = {receipt.id: receipt for receipt in receipts}
-        states = {**states, **{id: receipt.state for id, receipt in stored.items()}}
-        return [
-            stored[one.id] if one.id in stored else Receipt(matched.same[one.id], False, states[matched.same[one.id]])
-            for one in self._drafts
-        ]
+        """Return the receipts of the whole batch: tasks that were not created have those that stand for them.
+
+        `states` has what a task became that was put off, also if its own key is in the batch.
+        """
+        states = {**{receipt.id: receipt.state for receipt in receipts}, **states}
+        created = {receipt.id: receipt.created for receipt in receipts}
+        ids = [(one.id, matched.same.get(one.id, one.id)) for one in self._drafts]
+        return [Receipt(id, created.get(own, False), states[id]) for own, id in ids]
 
     def _receipts(
         self, drafts: Sequence[Draft], states: Sequence[State], known: Mapping[TaskId, Known]

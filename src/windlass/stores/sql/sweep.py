@@ -26,9 +26,9 @@ from windlass.stores.sql.busy_workflows import BusyWorkflows
 from windlass.stores.sql.database import Database, Transaction, Values
 from windlass.stores.sql.graph import fail_cycles, resolve, resolve_joined, resolve_some
 from windlass.stores.sql.limit_settings import LIMITS, names_of
-from windlass.stores.sql.locks import lock_tasks
+from windlass.stores.sql.locks import known_from, lock_tasks
 from windlass.stores.sql.placeholders import fill_stored
-from windlass.stores.sql.rows import STATES, Counts, Moves, Row, uuids
+from windlass.stores.sql.rows import Counts, Moves, Row, uuids
 from windlass.stores.sql.series import fold_counts, roll_up
 from windlass.stores.sql.settle import end_in_chunk
 
@@ -41,6 +41,7 @@ LANES = 200
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
 _LOOK_AGAIN = micros(timedelta(minutes=1))
+_LOOK_AT_ENDED = micros(timedelta(hours=1))
 _FORGET_SESSIONS_AFTER = micros(SESSIONS_SHOWN)
 _FORGET_AUDIT_AFTER = micros(AUDIT_KEPT)
 _FORGET = (
@@ -92,18 +93,17 @@ class SqlSweep(SqlBase):
         return done
 
     def _forget_locks(self) -> None:
-        """Delete locks of unique tasks that have ended, and look again later at those of the others.
-
-        A task that runs keeps its lock, because it may return to its queue.
-        """
+        """Delete locks of unique tasks that have completed or are gone, and look again later at those of the others."""
         db = self._db
 
         def work(tx: Transaction) -> None:
-            found = tx.query("old_unique", now=db.now(), limit=CHUNK).rows()
-            kept = [state is not None and STATES[state] in UNFINISHED for _, state in found]
-            tx.execute("forget_unique", [(id,) for (id, _), keep in zip(found, kept, strict=True) if not keep])
-            later = [(id,) for (id, _), keep in zip(found, kept, strict=True) if keep]
-            tx.execute("look_later", later, now=db.now(), wait=_LOOK_AGAIN)
+            found = [(id, db.uuid(task)) for id, task in tx.query("old_unique", now=db.now(), limit=CHUNK).rows()]
+            stored = tx.query("peek_parents", [(task,) for task in sorted({task for _, task in found})]).rows()
+            states = {one.id: one.state for one in known_from(db, stored) if one.state is not State.COMPLETED}
+            tx.execute("forget_unique", [(id,) for id, task in found if task not in states])
+            kept = [(id, states[TaskId(task)]) for id, task in found if task in states]
+            later = [(id, _LOOK_AGAIN if state in UNFINISHED else _LOOK_AT_ENDED) for id, state in kept]
+            tx.execute("look_later", later, now=db.now())
 
         if db.read(lambda tx: tx.query("some_old_unique", now=db.now()).rows()):
             db.transact(work)

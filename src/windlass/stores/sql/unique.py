@@ -8,7 +8,6 @@ not locked, because its end must not wait for a caller's transaction.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from uuid import UUID
 
@@ -31,31 +30,25 @@ class UniqueTasks:
         self._drafts = [one for one in drafts if one.lock is not None]
         self._rows: dict[TaskId, Row] = {}
         self._holders: dict[UUID, Holder] = {}
+        self._inserted: dict[UUID, TaskId] = {}
+        """The locks that nobody held, each with the task that was written into its row."""
         self.states: dict[TaskId, State] = {}
         """The states of the stored tasks that stand for tasks of the batch."""
 
     def lock(self) -> None:
         """Lock the rows of all groups, and the queued tasks that hold them."""
-        self._drafts = self._drop_stored()
         if not self._drafts:
             return
         first = {one.lock: one for one in reversed(self._drafts) if one.lock is not None}
         batch = [(lock, first[lock].id, _period(first[lock])) for lock in sorted(first)]
-        lines = self._tx.query("hold_unique", batch, now=self._db.now()).rows()
-        held = {self._db.uuid(lock): (TaskId(self._db.uuid(task)), until) for lock, task, until in lines}
-        # For a task that is alone with its lock it does not matter here whether it is stored: `match` skips it then.
-        several = {lock for lock, drafts in Counter(one.lock for one in self._drafts).items() if drafts > 1}
-        tasks = {task for lock, (task, _) in held.items() if lock in several or task != first[lock].id}
-        states = self._lock_queued(tasks) if tasks else {}
-        self._holders = {lock: Holder(task, until, states.get(task)) for lock, (task, until) in held.items()}
-
-    def _drop_stored(self) -> list[Draft]:
-        """Return the tasks without those whose key is stored: these are not created again, so they take no lock."""
-        keyed = [(one.id,) for one in self._drafts if one.new.key is not None]
-        if not keyed:
-            return self._drafts
-        stored = {one.id for one in known_from(self._db, self._tx.query("peek_parents", keyed).rows())}
-        return [one for one in self._drafts if one.id not in stored]
+        held: dict[UUID, tuple[TaskId, Micros]] = {}
+        for lock, task, end, inserted in self._tx.query("hold_unique", batch, now=self._db.now()).rows():
+            if inserted:
+                self._inserted[self._db.uuid(lock)] = TaskId(self._db.uuid(task))
+            else:
+                held[self._db.uuid(lock)] = TaskId(self._db.uuid(task)), end
+        states = self._lock_queued({task for task, _ in held.values()}) if held else {}
+        self._holders = {lock: Holder(task, end, states.get(task)) for lock, (task, end) in held.items()}
 
     def _lock_queued(self, tasks: Collection[TaskId]) -> dict[TaskId, State]:
         """Lock the queued ones of these tasks. Return the states of all that are stored."""
@@ -92,9 +85,11 @@ class UniqueTasks:
         taken = [
             (lock, one.id, until(one.new.unique, now))
             for lock, one in sorted(matched.takes.items())
-            if one.new.unique is not None and self._holders[lock].task != one.id
+            if one.new.unique is not None and self._inserted.get(lock) != one.id
         ]
         self._tx.execute("take_unique", taken)
+        # What is stored already is not created again, so it takes no lock.
+        self._tx.execute("forget_unique", [(lock,) for lock in sorted(self._inserted.keys() - matched.takes.keys())])
         if matched.put_off:
             self._put_off(matched, queues, now, sees_commits=sees_commits)
 

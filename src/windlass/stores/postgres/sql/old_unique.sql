@@ -1,8 +1,4 @@
--- old_unique: lock the rows of unique tasks that may be free, and return the state of the task that holds each.
-SELECT l.id, c.state
-  FROM windlass.unique_lock AS l
-  LEFT JOIN LATERAL (SELECT state FROM windlass.current_task WHERE current_task.id = l.task OFFSET 0) AS c ON true
- WHERE l.look <= windlass.clock(:now)
- ORDER BY l.look
- LIMIT :limit
-   FOR UPDATE OF l SKIP LOCKED;
+-- old_unique: lock the rows of unique tasks that may be free, and return which task holds each. Its state is read
+-- afterward: until then another submit may have given the lock to a new task.
+SELECT id, task FROM windlass.unique_lock WHERE look <= windlass.clock(:now) ORDER BY look LIMIT :limit
+   FOR UPDATE SKIP LOCKED;

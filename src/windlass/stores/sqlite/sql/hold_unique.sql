@@ -1,6 +1,6 @@
--- hold_unique: insert the locks of unique tasks, or find those that exist. Returns who holds each, and until when.
+-- hold_unique: return who holds a lock of unique tasks, until when, and that it is not new. It inserts none, because
+-- nobody else writes meanwhile: `take_unique` does.
 -- batch: id blob, task blob, period integer
-INSERT INTO unique_lock AS l (id, task, until, look)
-VALUES (:id, :task, :now + :period, :now + :period)
-    ON CONFLICT (id) DO UPDATE SET until = l.until
-RETURNING id, task, until;
+SELECT l.id, l.task, l.until, 0
+  FROM (SELECT :id AS id, :task AS task, :period AS period) AS i
+  JOIN unique_lock AS l ON l.id = i.id;
