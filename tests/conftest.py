@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +27,8 @@ hypothesis.settings.load_profile("windlass")
 
 RUN = pytest.StashKey[dict[str, Any]]()
 STARTED = pytest.StashKey[PostgresServer]()
+SERVER = "postgres"
+"""The file in the folder of the run that has the state of its PostgreSQL."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,7 +57,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or RUN not in config.stash:
         return
     folder = Path(config.stash[RUN]["folder"])
-    state = folder / "postgres.json"
+    state = folder / SERVER
     if state.exists():
         server = config.stash.get(STARTED, None) or PostgresServer.attach(json.loads(state.read_text()))
         server.close()
@@ -76,8 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def mix(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return the tests with their files in a fixed random order. Those in a browser stay together, as they share sites.
 
-    Tests that mostly wait are in a few folders, and xdist gives each worker a part of the list. In the order of the
-    folders, some minutes would need more cores than there are, and others would leave them idle.
+    xdist gives each worker a part of the list, and tests that mostly wait are in a few folders. In the order of the
+    folders, all workers would compute at the same time, and wait at the same time.
     """
     groups: dict[Path, list[pytest.Item]] = {}
     for item in items:
@@ -108,17 +110,42 @@ def dags_folder(pytestconfig: pytest.Config) -> Path:
 def postgres_server(pytestconfig: pytest.Config) -> PostgresServer:
     """The run's PostgreSQL. Everybody uses it: a test that stops or restarts one takes `own_postgres_server`."""
     run = pytestconfig.stash[RUN]
-    folder = Path(run["folder"])
-    state = folder / "postgres.json"
-    with (folder / "postgres.lock").open("w") as lock:
+
+    def start() -> str:
+        pytestconfig.stash[STARTED] = PostgresServer(owner_pid=run["controller_pid"])
+        pytestconfig.stash[STARTED].start()
+        return json.dumps(pytestconfig.stash[STARTED].state)
+
+    state = once(Path(run["folder"]), SERVER, start)
+    return pytestconfig.stash.get(STARTED, None) or PostgresServer.attach(json.loads(state))
+
+
+@pytest.fixture(scope="session")
+def database_of_the_run(
+    pytestconfig: pytest.Config, postgres_server: PostgresServer
+) -> Callable[[str, Callable[[str], None]], str]:
+    """Return a function for the URL of a database that all xdist workers share. Whoever is first fills it."""
+    folder = Path(pytestconfig.stash[RUN]["folder"])
+
+    def url(name: str, fill: Callable[[str], None]) -> str:
+        def make() -> str:
+            url = postgres_server.url(postgres_server.create_database())
+            fill(url)
+            return url
+
+        return once(folder, name, make)
+
+    return url
+
+
+def once(folder: Path, name: str, make: Callable[[], str]) -> str:
+    """Return what the first process of the run has made under this name."""
+    made = folder / name
+    with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if state.exists():
-            return PostgresServer.attach(json.loads(state.read_text()))
-        server = PostgresServer(owner_pid=run["controller_pid"])
-        server.start()
-        state.write_text(json.dumps(server.state))
-    pytestconfig.stash[STARTED] = server
-    return server
+        if not made.exists():
+            made.write_text(make())
+    return made.read_text()
 
 
 @pytest.fixture
