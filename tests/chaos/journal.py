@@ -1,7 +1,7 @@
 """Records every change of a task in a real database with triggers, and reads them as the checker wants them.
 
 Clients see a task before and after their calls; the journal has every step in between, in the transaction of the
-change itself, whichever process made it. A change that is rolled back leaves no line.
+change itself, whichever process made it. A change that is rolled back leaves no record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLUMNS = {
 }
 """What is recorded of each table. The last three are the hot tables: a task in state `queued` is in exactly one."""
 HOT = frozenset(COLUMNS) - {"task"}
-SUBMITTED = "queued"
+QUEUED = "queued"
 
 POSTGRES = """
 CREATE SCHEMA journal;
@@ -127,7 +127,7 @@ def _read_ids(contents: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Life:
+class TaskHistory:
     """What is known of one task while its changes are replayed."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Life:
     def problem(self) -> str | None:
         """What is wrong with the tables that the task is in, if anything."""
         places = sorted(self.hot)
-        wanted = self.task is not None and self.task["state"] == SUBMITTED
+        wanted = self.task is not None and self.task["state"] == QUEUED
         if len(places) == wanted:
             return None
         return f"is {self.task['state'] if self.task else 'gone'} and in the tables {places}"
@@ -154,7 +154,7 @@ class Replay:
     def __init__(self, retries: Mapping[str, Retry], ended: Mapping[tuple[str, int], float]) -> None:
         self._retries = retries
         self._ended = ended
-        self._lives: dict[str, Life] = {}
+        self._histories: dict[str, TaskHistory] = {}
         self.transitions: list[Transition] = []
         self.problems: list[str] = []
         """Commits that left a task in two tables, or in none."""
@@ -163,37 +163,37 @@ class Replay:
         """Replay changes in their order, to the end of the recording."""
         for change in changes:
             self._add(change)
-        for id, life in self._lives.items():
-            self._check(id, life)
+        for id, history in self._histories.items():
+            self._check(id, history)
 
     def _add(self, change: Change) -> None:
         id = change.contents["id"]
-        life = self._lives.setdefault(id, Life())
-        if change.transaction and life.transaction not in (0, change.transaction):
-            self._check(id, life)
-        life.transaction = change.transaction
+        history = self._histories.setdefault(id, TaskHistory())
+        if change.transaction and history.transaction not in (0, change.transaction):
+            self._check(id, history)
+        history.transaction = change.transaction
         gone = change.action == "DELETE"
         if change.source in HOT:
-            before = life.hot.pop(change.source, None)
+            before = history.hot.pop(change.source, None)
             if not gone:
-                life.hot[change.source] = change.contents
+                history.hot[change.source] = change.contents
                 if change.contents != before:  # Other columns of a lease may change.
-                    self._arrive(life, change, change.source)
+                    self._arrive(history, change, change.source)
             return
-        life.task = None if gone else change.contents
+        history.task = None if gone else change.contents
         if gone:
-            life.last = None
+            history.last = None
             return
-        state = "runnable" if change.contents["state"] == SUBMITTED else change.contents["state"]
-        if life.last is not None and life.last.after == state:
-            self._fill(life.last, change.contents)
+        state = "runnable" if change.contents["state"] == QUEUED else change.contents["state"]
+        if history.last is not None and history.last.after == state:
+            self._fill(history.last, change.contents)
         elif state != "runnable":
-            self._arrive(life, change, state)
+            self._arrive(history, change, state)
 
-    def _arrive(self, life: Life, change: Change, state: str) -> None:
+    def _arrive(self, history: TaskHistory, change: Change, state: str) -> None:
         """Record that a task is in another state. A task that is runnable at another place keeps its state."""
-        row = life.task or {}
-        before = "" if life.last is None else life.last.after
+        row = history.task or {}
+        before = "" if history.last is None else history.last.after
         if before == state == "runnable":
             return
         transition = Transition(
@@ -203,7 +203,7 @@ class Replay:
         if state in ("leased", "completed"):
             transition.fence, transition.session = change.contents["fence"], change.contents["session"]
         self.transitions.append(transition)
-        life.last = transition
+        history.last = transition
 
     def _fill(self, transition: Transition, row: Mapping[str, Any]) -> None:
         """Write into a transition what the row of the task says."""
@@ -218,6 +218,6 @@ class Replay:
             if retry is not None:
                 transition.retry = find_delays(retry, transition.attempts)
 
-    def _check(self, id: str, life: Life) -> None:
-        if life.problem is not None:
-            self.problems.append(f"task {id} {life.problem} after transaction {life.transaction}")
+    def _check(self, id: str, history: TaskHistory) -> None:
+        if history.problem is not None:
+            self.problems.append(f"task {id} {history.problem} after transaction {history.transaction}")

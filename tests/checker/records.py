@@ -164,7 +164,7 @@ class Fault(Record, kw_only=True):
     start: float
     end: float | None = None
     sessions: tuple[str, ...] = ()
-    """The sessions that the node had at the start, if the recording has no transitions."""
+    """The sessions that the node had at the start, if the recording has no renewals."""
 
 
 class Bounds(Record, kw_only=True):

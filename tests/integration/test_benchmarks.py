@@ -46,8 +46,7 @@ def test_the_workloads_return_costs_of_all_roles(tmp_path: Path) -> None:
         assert not isinstance(cost, str), cost
         used = {role: seconds for role, seconds in cost["used"].items() if seconds is not None}
         assert used.keys() == ROLES[workload]
-        assert min(used.values()) >= 0, "a few tasks may use less than the clock of a process shows"
-        assert sum(used.values()) > 0
+        assert sum(used.values()) > 0  # One role alone may use less than the clock of a process shows.
     [[drain]] = report["results"]["drain"].values()
     assert drain["tasks"] == sum(window["tasks"] for window in drain["windows"])
     assert report["once"]["memory"]["windlass (sqlite)"]["node USS MB"] > 0
