@@ -5,8 +5,10 @@ A store that passes fulfills the contract in `windlass/stores/protocol.py`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -15,6 +17,27 @@ from tests.support.servers import SUPERUSER, PostgresServer
 from tests.support.stores import Home, MemoryHome, PostgresCleaner, postgres_home, sqlite_home
 from windlass.clock import ManualClock
 from windlass.stores.protocol import Store
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run one in four tests through PgBouncer as well, and all of them if $WINDLASS_ALL_PGBOUNCER is set, as in CI.
+
+    They differ from those on PostgreSQL only in their connections, and cost most, because every statement is planned
+    anew. Those about callers' transactions are never left out.
+    """
+    if os.environ.get("WINDLASS_ALL_PGBOUNCER"):
+        return
+    left_out = {item for item in items if goes_through_pgbouncer(item) and crc32(item.nodeid.encode()) % 4}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def goes_through_pgbouncer(item: pytest.Item) -> bool:
+    if item.path.parent != Path(__file__).parent or item.path.name == "test_join.py":
+        return False
+    call = getattr(item, "callspec", None)
+    return call is not None and call.params.get("kind") == "pgbouncer"
 
 
 @pytest.fixture
