@@ -219,6 +219,21 @@ def test_a_fair_queue_can_become_a_plain_one_and_back(store: Store, session: Ses
     assert Counter(tenants_of(store.claim(session, ["default"], 4))) == {"a": 1, "b": 3}
 
 
+def test_what_has_ended_is_charged_although_the_queue_became_a_plain_one(store: Store, session: SessionId) -> None:
+    fill(store, {"a": 3})
+    [claim] = store.claim(session, ["default"], 1)
+    store.configure(Queue(name="default"))
+    store.settle([(claim.lease, replace(COMPLETED, ran=micros(MINUTE)))])
+
+    store.claim(session, ["default"], 1)
+    seen = store.accounts("default")
+    store.configure(Queue(name="default", fair=True))
+    store.claim(session, ["default"], 1)
+
+    for accounts in (seen, store.accounts("default")):
+        assert [(one.tenant, one.mean) for one in accounts] == [("", 60), ("a", 60)]
+
+
 def test_many_tenants_each_get_a_turn(store: Store, session: SessionId) -> None:
     names = [f"t{number:03}" for number in range(200)]
     fill(store, dict.fromkeys(names, 2))

@@ -118,6 +118,11 @@ class FairTurns:
                 return True
         return False
 
+    def give_back(self) -> None:
+        """Write again what has ended: the queue is no longer fair, so nobody adds it to the accounts."""
+        self._tx.execute("record_usage", [(self._queue, *line) for line in self._queries[1].rows()])
+        self._cursors.pop(self._queue, None)
+
     def write(self, *, forgive: bool) -> None:
         """Write the accounts that have changed. With `forgive` nobody owes anything: no task was left."""
         if forgive and self._saw_all:

@@ -199,6 +199,8 @@ class GovernedClaim:
             alone.load(self._now)
             alone.add_tenants(new_tenants)
             return self._choose_fairly(queues[0], alone, limit if facts[queues[0]][1] else 0)
+        if alone is not None:
+            alone.give_back()
         if self.concerned.isdisjoint(queues) and len(queues) == 1 and (want := self._count_open(queues[0], limit)):
             return self._take_head(queues[0], want) if facts[queues[0]][1] else []
         return self._choose_by_place([queue for queue in queues if facts[queue][1]], fair, limit)
