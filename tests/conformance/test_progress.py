@@ -74,11 +74,12 @@ def test_a_stale_report_changes_nothing_is_named_and_harms_no_neighbour(store: S
             Progress(lease=other, message="fine"),
             Progress(lease=replace(again, session=stale.session), message="forged"),
             Progress(lease=stale, message="old"),
+            Progress(lease=again, message="mine still"),
         ]
     )
 
     assert answer == [stale, replace(again, session=stale.session)]
-    assert [one and one.message for one in store.progress_of([lost, kept])] == ["mine", "fine"]
+    assert [one and one.message for one in store.progress_of([lost, kept])] == ["mine still", "fine"]
 
 
 def test_an_attempt_that_has_ended_reports_no_more(store: Store) -> None:

@@ -93,8 +93,8 @@ class SqlSettle(SqlBase):
         if not batch:
             return []
         kept = db.transact(lambda tx: tx.query("progress", batch, now=db.now()).rows())
-        held = {(db.uuid(task), fence) for task, fence in kept}
-        return [lease for lease in latest if (lease.task, lease.fence) not in held]
+        held = {(db.uuid(task), fence, db.uuid(session)) for task, fence, session in kept}
+        return [lease for lease in latest if (lease.task, lease.fence, lease.session) not in held]
 
     def record_output(self, outputs: Sequence[tuple[Lease, str]]) -> list[Lease]:
         db, latest = self._db, {lease: storable(text) for lease, text in outputs if text}

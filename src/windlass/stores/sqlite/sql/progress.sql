@@ -6,4 +6,4 @@ SELECT id, fence, :share, :message, :now
  WHERE id = :task AND fence = :fence AND session = :session
     ON CONFLICT (task) DO UPDATE
    SET fence = excluded.fence, share = excluded.share, message = excluded.message, at = excluded.at
-RETURNING task, fence;
+RETURNING task, fence, :session;
