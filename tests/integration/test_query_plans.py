@@ -205,8 +205,10 @@ TASKS = Expected("task_pkey")
 PLANS = {
     # What runs all the time.
     "claim": Expected("runnable_pkey task_pkey", rows=3 * BATCH + 20, pages=12 * BATCH),
-    "kinds": Expected("runnable_kind task_pkey", rows=2 * 20 + 1, pages=20 * 20),
-    "claim_kinds": Expected("runnable_kind runnable_pkey task_pkey", rows=(KINDS + 4) * BATCH, pages=4 * KINDS * BATCH),
+    "kinds": Expected("runnable_of_kind task_pkey", rows=2 * 20 + 1, pages=20 * 20),
+    "claim_kinds": Expected(
+        "runnable_of_kind runnable_pkey task_pkey", rows=(KINDS + 4) * BATCH, pages=4 * KINDS * BATCH
+    ),
     "complete": Expected("leased_pkey", rows=2 * BATCH),
     "lock_runnable": Expected("task_pkey runnable_pkey", rows=2 * BATCH),
     "share_runnable": Expected("task_pkey runnable_pkey", rows=2 * BATCH),
@@ -253,7 +255,7 @@ PLANS = {
     "outside_lanes": Expected("runnable_pkey task_pkey", rows=2 * BATCH),
     "inside_lanes": Expected("runnable_pkey"),
     "candidates": Expected("runnable_pkey task_pkey", rows=3 * BATCH),
-    "kind_candidates": Expected("runnable_kind task_pkey", rows=3 * KINDS * BATCH, pages=6 * KINDS * BATCH),
+    "kind_candidates": Expected("runnable_of_kind task_pkey", rows=3 * KINDS * BATCH, pages=6 * KINDS * BATCH),
     "lane_kind_candidates": Expected("runnable_lane_kind task_pkey", rows=3 * BATCH),
     "lane_kinds": Expected("runnable_lane_kind task_pkey", rows=2 * (BATCH + 20)),
     "held_back": Expected("runnable_pkey", rows=BATCH),

@@ -99,8 +99,9 @@ CREATE TABLE windlass.runnable (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 -- The condition of these two indexes is always true. Only statements that repeat it can use them, so that none looks up a
 -- task through a part of their columns: an empty table makes all indexes look equally good.
--- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md).
-CREATE INDEX runnable_kind ON windlass.runnable (queue, lot, kind, band, rank, tie, id) WHERE lot >= 0;
+-- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md). `lot > -1` does not imply `lot >= 0`
+-- for the planner, so these claims cannot use `runnable_oldest`, which is smaller.
+CREATE INDEX runnable_of_kind ON windlass.runnable (queue, lot, kind, band, rank, tie, id) WHERE lot > -1;
 -- For the longest wait. By partition, so that dead entries of empty partitions need not be skipped.
 CREATE INDEX runnable_oldest ON windlass.runnable (queue, lot, due) WHERE lot >= 0;
 -- The same for lanes, which have negative numbers (docs/decisions/0022-who-goes-next.md). The conditions mean the same and

@@ -24,7 +24,7 @@ WITH clock AS MATERIALIZED (
      CROSS JOIN LATERAL (
            SELECT r.band, r.rank, r.tie, r.id
              FROM windlass.runnable AS r
-            WHERE r.queue = asked.queue AND r.lot = lots.number AND r.lot >= 0 AND r.kind = asked.kind
+            WHERE r.queue = asked.queue AND r.lot = lots.number AND r.lot > -1 AND r.kind = asked.kind
               AND (r.band, r.rank, r.tie, r.id) >= (lots.band, lots.rank, lots.tie, lots.id)
               AND (r.expires IS NULL OR r.expires > (SELECT now FROM clock))
             ORDER BY r.band, r.rank, r.tie, r.id

@@ -6,7 +6,7 @@ SELECT i.queue, i.lot, head.band, head.rank, head.tie, head.id, t.tenant, t.hand
  CROSS JOIN LATERAL (
            SELECT r.band, r.rank, r.tie, r.id
              FROM windlass.runnable AS r
-            WHERE r.queue = i.queue AND r.lot = i.lot AND r.lot >= 0 AND r.kind = i.kind
+            WHERE r.queue = i.queue AND r.lot = i.lot AND r.lot > -1 AND r.kind = i.kind
               AND (r.band, r.rank, r.tie, r.id) >= (
                    coalesce(l.band, -9223372036854775808), coalesce(l.rank, -9223372036854775808),
                    coalesce(l.tie, -9223372036854775808), coalesce(l.id, '00000000-0000-0000-0000-000000000000'))

@@ -8,14 +8,14 @@ WITH RECURSIVE lots AS (
     SELECT lots.number, head.kind, head.id
       FROM lots CROSS JOIN LATERAL (
            SELECT r.kind, r.id FROM windlass.runnable AS r
-            WHERE r.queue = :queue AND r.lot = lots.number AND r.lot >= 0
+            WHERE r.queue = :queue AND r.lot = lots.number AND r.lot > -1
             ORDER BY r.kind, r.band, r.rank, r.tie, r.id
             LIMIT 1) AS head
      UNION ALL
     SELECT heads.number, head.kind, head.id
       FROM heads CROSS JOIN LATERAL (
            SELECT r.kind, r.id FROM windlass.runnable AS r
-            WHERE r.queue = :queue AND r.lot = heads.number AND r.lot >= 0 AND r.kind > heads.kind
+            WHERE r.queue = :queue AND r.lot = heads.number AND r.lot > -1 AND r.kind > heads.kind
             ORDER BY r.kind, r.band, r.rank, r.tie, r.id
             LIMIT 1) AS head
 )

@@ -1,0 +1,1 @@
+-- Nothing to do here: SQLite's statements name the index that they use.

@@ -1,0 +1,1 @@
+-- Nothing to do here, as in 0009.
