@@ -124,7 +124,7 @@ def postgres_server(pytestconfig: pytest.Config) -> PostgresServer:
 def database_of_the_run(
     pytestconfig: pytest.Config, postgres_server: PostgresServer
 ) -> Callable[[str, Callable[[str], None]], str]:
-    """Return a function for the URL of a database that all xdist workers share. Whoever is first fills it."""
+    """Return a function for the URL of a database that all xdist workers share. The first one that asks fills it."""
     folder = Path(pytestconfig.stash[RUN]["folder"])
 
     def url(name: str, fill: Callable[[str], None]) -> str:

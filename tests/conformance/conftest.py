@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Run one in four tests through PgBouncer as well, and all of them if $WINDLASS_ALL_PGBOUNCER is set, as in CI.
 
     They differ from those on PostgreSQL only in their connections, and cost most, because every statement is planned
-    anew. Those about callers' transactions are never left out.
+    again. Those about callers' transactions are never left out.
     """
     if os.environ.get("WINDLASS_ALL_PGBOUNCER"):
         return

@@ -92,6 +92,20 @@ async def test_a_tab_gets_the_whole_page_and_then_what_changes(site: Site, store
         assert "live_banners" not in news["regions"], "what has not changed is not sent again"
 
 
+async def test_another_tab_gets_nothing_older_than_its_page(
+    site: Site, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY", 1.0)
+    views = LiveViews(site)
+    async with aclosing(follow(views, site, "/queues")) as first:
+        await read(first, lambda name, _: name == "regions")
+        store.configure(Queue(name="bulk"))  # The first tab sees it a second later.
+        async with aclosing(follow(views, site, "/queues")) as second:
+            _, seen = await read(second, lambda name, _: name == "regions")
+
+    assert "bulk" in json.dumps(seen)
+
+
 PAGES = [page for module in MODULES for page in module.pages]
 
 

@@ -26,7 +26,7 @@ from windlass.stores.postgres.database import PLANNING, REPLAN_EVERY
 from windlass.stores.statements import Statement, load
 
 MANY = 40_000
-"""So many that the indexes of a table differ in height: without statistics, the planner prefers a low one."""
+"""Enough to make the indexes of a table differ in height: without statistics, the planner prefers a low one."""
 FEW = 200
 LANES = 10_000
 HOT = ("runnable", "leased", "completed")

@@ -1,8 +1,8 @@
 """Live updates: each open tab has one event stream, which carries the regions of its page that changed.
 
 Tabs that show the same page to people with the same rights share one view, which is drawn once for all of them: when
-what the page follows has changed, at most once a second, and never so often that drawing takes more than a small share
-of a core. A tab that is slow gets the latest state, not a backlog.
+what the page follows has changed or another tab has joined, at most once a second, and never so often that drawing
+takes more than a small share of a core. A tab that is slow gets the latest state, not a backlog.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ViewKey(Struct, frozen=True, kw_only=True):
 
 
 class Regions(Struct, frozen=True):
-    """The regions that a tab has not seen, and the number of the drawing that they are from."""
+    """The regions that a tab has not seen, and the version of the page that they are from."""
 
     number: int
     html: dict[str, str]
@@ -69,7 +69,10 @@ class View:
         self._site, self._key, self._caller, self._found = site, key, caller, found
         self._regions: dict[str, tuple[int, str]] = {}
         self._number = 0
-        self._changed = asyncio.Event()
+        self._begun = 0
+        self._changed, self._joined = asyncio.Event(), asyncio.Event()
+        self.drawn = 0
+        """How many drawings there were."""
         self.followers = 0
         self.ended = ""
         """Why no more drawings come; empty while they do."""
@@ -77,8 +80,14 @@ class View:
         """True while the store does not answer."""
         self.running = asyncio.ensure_future(self._run())
 
+    def join(self) -> int:
+        """Add a tab. Return the number of the next drawing: earlier ones can be older than the page the tab shows."""
+        self.followers += 1
+        self._joined.set()
+        return self._begun + 1
+
     def since(self, number: int) -> Regions:
-        """Return the regions that changed after a drawing."""
+        """Return the regions that changed after a version of the page."""
         return Regions(self._number, {id: html for id, (at, html) in self._regions.items() if at > number})
 
     async def wait(self, seconds: float) -> None:
@@ -99,7 +108,7 @@ class View:
                 await asyncio.sleep(pause)
                 if self.followers == 0:
                     return
-                if await _is_over(subscriber, self._found.page.every):
+                if await self._is_over(subscriber):
                     return
         except WindlassError as error:
             self.ended = error.code
@@ -112,6 +121,8 @@ class View:
     async def _draw(self) -> float:
         """Draw the regions. Return how long to wait before the next drawing."""
         started = monotonic()
+        self._joined.clear()
+        self._begun += 1
         try:
             regions, cpu = await self._call(self._render)
         except (StoreError, Refused) as error:
@@ -123,10 +134,11 @@ class View:
         was_stale, self.stale = self.stale, False
         known = {id: html for id, (_, html) in self._regions.items()}
         changed = {id: html for id, html in regions.items() if known.get(id) != html}
+        self.drawn = self._begun
         if changed or was_stale:
             self._number += 1
             self._regions.update({id: (self._number, html) for id, html in changed.items()})
-            self._notify()
+        self._notify()
         return max(EVERY, cpu / CPU_SHARE, (monotonic() - started) / WAIT_SHARE)
 
     def _render(self) -> tuple[dict[str, str], float]:
@@ -143,6 +155,22 @@ class View:
 
     async def _call(self, action: Callable[[], T]) -> T:
         return await self._site.service.lanes.reads.run(action, reads=True)
+
+    async def _is_over(self, subscriber: Subscriber) -> bool:
+        """Wait for an event or a new tab, for some time, and drop all events: each only says that something changed.
+
+        Return True if the last one has come.
+        """
+        event, tab = asyncio.ensure_future(subscriber.events.get()), asyncio.ensure_future(self._joined.wait())
+        try:
+            await asyncio.wait({event, tab}, timeout=self._found.page.every, return_when=asyncio.FIRST_COMPLETED)
+            found = [event.result()] if event.done() else []
+        finally:
+            event.cancel()
+            tab.cancel()
+        while not subscriber.events.empty():
+            found.append(subscriber.events.get_nowait())
+        return None in found
 
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
@@ -175,32 +203,33 @@ class LiveViews:
             scopes=scopes,
             name=caller.name if found.page.personal else "",
         )
-        view = self._join(key, caller, found)
+        view = self._view(key, caller, found)
+        first = view.join()
         try:
             yield f"retry: {RECONNECT_MS}\n\n".encode() + _event("hello", {"version": self._site.version})
-            async for name, data in _events(view, check, self._site.stream_seconds):
+            async for name, data in _events(view, first, check, self._site.stream_seconds):
                 yield _event(name, data).replace(self._site.csrf_mark.encode(), csrf.encode())
         finally:
             view.followers -= 1
             if view.followers == 0 and self._views.get(key) is view:
                 del self._views[key]
 
-    def _join(self, key: ViewKey, caller: Caller, found: Found) -> View:
+    def _view(self, key: ViewKey, caller: Caller, found: Found) -> View:
         view = self._views.get(key)
         if view is None or view.ended:
             view = self._views[key] = View(self._site, key, caller, found)
-        view.followers += 1
         return view
 
 
-async def _events(view: View, check: Check, seconds: float | None) -> AsyncGenerator[tuple[str, object]]:
+async def _events(view: View, first: int, check: Check, seconds: float | None) -> AsyncGenerator[tuple[str, object]]:
+    """Yield the events of a tab that shows no drawing before the first one."""
     number, stale, heartbeat = 0, False, monotonic() + HEARTBEAT
     end = float("inf") if seconds is None else monotonic() + seconds
     while True:
         if view.ended or monotonic() >= end:
             yield "ended", {"why": view.ended or CLOSED}
             return
-        news = view.since(number)
+        news = view.since(number) if view.drawn >= first else Regions(number, {})
         if news.html or stale != view.stale:
             number, stale = news.number, view.stale
             yield "regions", {"regions": news.html, "stale": stale}
@@ -211,20 +240,6 @@ async def _events(view: View, check: Check, seconds: float | None) -> AsyncGener
             heartbeat = monotonic() + HEARTBEAT
             yield "heartbeat", {}
         await view.wait(max(0.0, min(heartbeat, end) - monotonic()))
-
-
-async def _is_over(subscriber: Subscriber, seconds: float) -> bool:
-    """Wait for an event, for some time, and drop all that are there: each only says that something changed.
-
-    Return True if the last one has come.
-    """
-    found: list[object] = []
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            found.append(await subscriber.events.get())
-    while not subscriber.events.empty():
-        found.append(subscriber.events.get_nowait())
-    return None in found
 
 
 def _event(name: str, data: object) -> bytes:
