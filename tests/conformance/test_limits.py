@@ -180,6 +180,15 @@ def test_a_limit_ends_when_it_expires_or_is_removed(store: Store, clock: ManualC
     assert len(claim_all(store)) == 3
 
 
+def test_a_claim_is_not_cut_short_by_a_limit_that_has_expired(store: Store, clock: ManualClock) -> None:
+    set_limit(store, queue="default", max_running=1, set_by=SetBy(by="ops", until=clock.now() + micros(MINUTE)))
+    fill(store, 4, limit=None, max_running=None)
+
+    clock.advance(MINUTE)
+
+    assert len(store.claim(a_session(store), ["default"], limit=3)) == 3
+
+
 @pytest.mark.parametrize("fair", [False, True])
 @pytest.mark.parametrize("scope", SCOPES)
 def test_tasks_start_after_their_only_limit_was_removed(store: Store, scope: dict[str, str], fair: bool) -> None:

@@ -7,6 +7,7 @@ attempts, its edges and the counts are compared, and `Watch` holds the store aga
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
@@ -46,6 +47,7 @@ COMPARED = [field for field in Swept.__struct_fields__ if field not in ("resolve
 """Of a sweep: how many edges were left to it is each store's own affair, and healed must be nothing at all."""
 
 
+_NAMED = re.compile(r"^Prerequisite [0-9a-f-]{36} ")
 _RUN_TIMES: list[Micros | None] = [None, 0, 100_000, 3_000_000]
 
 
@@ -72,6 +74,9 @@ class Side:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.sessions: list[SessionId] = []
+        self.in_parts = False
+        """True if an operation on a few tasks takes several transactions, as one on many tasks does. Of several
+        prerequisites that it ends, the reason of a task names the one whose transaction came first."""
 
     def lease(self, held: Held, forged: int = 0) -> Lease:
         """A lease as this side has granted it, or one that nobody has."""
@@ -91,6 +96,8 @@ class Side:
     def plain(self, value: Any) -> Any:
         """A value with numbers in place of this side's sessions, to be compared with the other side's."""
         match value:
+            case Task(reason=str(reason)) if self.in_parts and _NAMED.match(reason):
+                return self.plain(replace(value, reason=_NAMED.sub("A prerequisite ", reason)))
             case Task(session=None | waits.STORE_SESSION) | Attempt(session=waits.STORE_SESSION):
                 return value
             case Task() | Attempt() | Lease():
@@ -143,6 +150,7 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, forward: bool, sealed: bool, first: list[TaskSpec], chunk: int) -> None:
         """Open the workflow `ahead`, and submit something to work on."""
         self.patched.enter_context(patch.object(bulk, "CHUNK", chunk))
+        self.model.in_parts = self.real.in_parts = chunk == min(draw.CHUNKS)
         # A store learns within a second that a queue has become fair or limited; the model knows at once.
         self.patched.enter_context(patch.object(claim, "GUARD_SECONDS", 0.0))
         limit = 10 * SECOND if forward else None

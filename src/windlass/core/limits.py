@@ -259,15 +259,19 @@ class Room:
             for name, limit in self._applying(task):
                 needed[name] += many
                 limits[name] = limit
-        free = {name: self.count_free(name, limit) for name, limit in limits.items()}
+        free = {name: self._count_free(name, limit) for name, limit in limits.items()}
         if any(room is not None and room < needed[name] for name, room in free.items()):
             return False
         for task, many in tasks:
             self.take(task, many)
         return True
 
-    def count_free(self, name: str, limit: Limit) -> int | None:
-        """Return how many more tasks may start under a limit; None for any number."""
+    def count_free(self, name: str) -> int | None:
+        """Return how many more tasks may start under a limit of an operator; None for any number, or if it has ended."""
+        limit = self._limits.get(name)
+        return None if limit is None else self._count_free(name, limit)
+
+    def _count_free(self, name: str, limit: Limit) -> int | None:
         free = None if limit.max_running is None else max(0, limit.max_running - self._running.get(name, 0))
         if limit.rate is None:
             return free

@@ -23,17 +23,16 @@ def count_startable(
     `runnable` are tasks by queue and tenant. Limits on handlers and keys are left out, because tasks are not counted by
     them. A limit on a tenant counts in each of its queues.
     """
-    known = {limit.name: limit for limit in limits if limit.set_by is None or limit.set_by.holds(now)}
-    room = Room(known.values(), tenants, running, full_at, now)
+    room = Room(limits, tenants, running, full_at, now)
     startable: Counter[str] = Counter()
     for (queue, tenant), tasks in runnable.items():
         if room.get_pause(tenant) is None:
-            startable[queue] += _cap(room, known, tasks, f"tenant={tenant}", f"queue={queue},tenant={tenant}")
-    return Counter({queue: _cap(room, known, tasks, f"queue={queue}") for queue, tasks in startable.items()})
+            startable[queue] += _cap(room, tasks, f"tenant={tenant}", f"queue={queue},tenant={tenant}")
+    return Counter({queue: _cap(room, tasks, f"queue={queue}") for queue, tasks in startable.items()})
 
 
-def _cap(room: Room, limits: Mapping[str, Limit], tasks: int, *names: str) -> int:
+def _cap(room: Room, tasks: int, *names: str) -> int:
     for name in names:
-        free = room.count_free(name, limits[name]) if name in limits else None
+        free = room.count_free(name)
         tasks = tasks if free is None else min(tasks, free)
     return max(0, tasks)

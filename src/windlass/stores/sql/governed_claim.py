@@ -209,8 +209,7 @@ class GovernedClaim:
         """Return how many tasks to take from the head of a queue at once; 0 if a limit may hold back some of them."""
         if self._room is None or queue in self._binding:
             return 0
-        known = self._settings.limits.get(f"queue={queue}")
-        free = None if known is None or known.max_running is None else self._room.count_free(known.name, known)
+        free = self._room.count_free(f"queue={queue}")
         return limit if free is None else min(limit, free)
 
     def _take_head(self, queue: str, limit: int) -> list[Claim]:
@@ -307,8 +306,7 @@ class GovernedClaim:
         """Return how many tasks of a lane to read: for that of a limit, not many more than it has room for."""
         if not lane.limit or self._room is None:
             return most
-        limit = self._settings.limits.get(lane.limit)
-        free = KEYED if limit is None else self._room.count_free(lane.limit, limit)
+        free = self._room.count_free(lane.limit) if lane.limit in self._settings.limits else KEYED
         return most if free is None else min(most, max(free, KEYED))
 
     def _choose(self, heads: Mapping[Lane, Head], want: int) -> tuple[list[Candidate], bool]:
