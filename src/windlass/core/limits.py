@@ -267,7 +267,7 @@ class Room:
         return True
 
     def count_free(self, name: str) -> int | None:
-        """Return how many more tasks may start under a limit of an operator; None for any number, or if it has ended."""
+        """Return how many more tasks may start under a limit that an operator has set; None for any number."""
         limit = self._limits.get(name)
         return None if limit is None else self._count_free(name, limit)
 
