@@ -53,6 +53,20 @@ def find_creation(changes: Sequence[Transition]) -> int:
     return max((place for place, change in enumerate(changes) if not change.before), default=0)
 
 
+def find_generation(recording: Recording, id: str, fence: int | None = None) -> tuple[int, int]:
+    """Return how often a task had been created when a fence was granted, and its generation then.
+
+    A task that was purged and submitted again is a new task with the same id, also if the submit was one of unknown
+    outcome that was committed after the purge. Without a fence, or with one that was never granted, the latest counts.
+    """
+    created, generation = 0, 0
+    for change in recording.transitions.get(id, ()):
+        created, generation = created + (not change.before), change.generation
+        if change.after == "leased" and change.fence == fence:
+            break
+    return created, generation
+
+
 def find_state(recording: Recording, id: str, at: float) -> tuple[str, str]:
     """Return the state of a task at a time and the session of its lease; without transitions, those at the end."""
     before = [change for change in recording.transitions.get(id, ()) if change.at <= at]
@@ -82,11 +96,11 @@ def existed(recording: Recording, id: str, at: float) -> bool:
 def count_duplicates(recording: Recording, id: str) -> int:
     """Count the runs of a task that began although an earlier one of the same generation had not failed before."""
     failed = {one.fence for one in recording.attempts.get(id, ()) if one.error and one.error != "NodeLost"}
-    generations = {one.fence: one.generation for one in recording.transitions.get(id, ()) if one.after == "leased"}
+    generations = {one.fence: find_generation(recording, id, one.fence) for one in recording.effects[id]}
     earlier: list[Effect] = []
     duplicates = 0
     for effect in sorted(recording.effects[id], key=lambda one: one.start):
-        same = [one for one in earlier if generations.get(one.fence) == generations.get(effect.fence)]
+        same = [one for one in earlier if generations[one.fence] == generations[effect.fence]]
         duplicates += any(one.fence not in failed for one in same)
         earlier.append(effect)
     return duplicates

@@ -18,6 +18,7 @@ from tests.checker.evidence import (
     existed,
     find_creation,
     find_ends,
+    find_generation,
     find_live_sessions,
     find_purged,
     find_state,
@@ -113,9 +114,10 @@ def r5_what_completed_has_run(recording: Recording) -> Iterator[str]:
     if not recording.effects:
         return
     for id, task in recording.tasks.items():
-        runs = len(recording.effects.get(id, ()))
-        if task.at_most_once and runs > task.generation + 1:
-            yield f"task {id} has at_most_once, and started {runs} times"
+        allowed = 1 if id in recording.transitions else task.generation + 1
+        effects = recording.effects.get(id, ()) if task.at_most_once else ()
+        starts = Counter(find_generation(recording, id, effect.fence) for effect in effects)
+        yield from (f"task {id} has at_most_once, and started {n} times" for n in starts.values() if n > allowed)
     for id, attempts in recording.attempts.items():
         ended = {effect.fence for effect in recording.effects.get(id, ()) if effect.end is not None}
         for one in attempts:
@@ -127,10 +129,11 @@ def r6_prerequisites_come_first(recording: Recording) -> Iterator[str]:
     """No attempt starts before every prerequisite has ended as the task's policy demands."""
     slack = recording.bounds.clock + EPSILON
     for id, effects in recording.effects.items():
-        task = recording.tasks.get(id)
+        task, (created, _) = recording.tasks.get(id), find_generation(recording, id)
+        latest = [effect for effect in effects if find_generation(recording, id, effect.fence)[0] == created]
         for above in task.prerequisites if task is not None and not task.generation else ():
             ends = find_ends(recording, above)
-            for effect in effects:
+            for effect in latest:
                 before = [state for at, state in ends if at <= effect.start + slack]
                 if not before:
                     yield f"task {id} started before its prerequisite {above} had ended"
@@ -182,11 +185,16 @@ def r11_cancelled_is_not_started(recording: Recording) -> Iterator[str]:
         for id in list_about(recording, call):
             if is_reopened(recording, id, call.invoke.at) or not existed(recording, id, call.invoke.at):
                 continue
-            for change in recording.transitions.get(id, ()):
-                if change.after == "leased" != change.before and change.at > call.end.at + EPSILON:
+            changes = recording.transitions.get(id, ())
+            # A task that was purged and submitted again later was not cancelled.
+            created = max(1, sum(not one.before and one.at <= call.invoke.at for one in changes))
+            for change in changes:
+                late = change.after == "leased" != change.before and change.at > call.end.at + EPSILON
+                if late and find_generation(recording, id, change.fence)[0] <= created:
                     yield f"task {id} was leased at {change.at:.6f}, after its cancel was answered"
             for effect in recording.effects.get(id, ()):
-                if effect.start > call.end.at + recording.bounds.notice:
+                late = effect.start > call.end.at + recording.bounds.notice
+                if late and find_generation(recording, id, effect.fence)[0] <= created:
                     yield f"task {id} started {effect.start - call.end.at:.3f} s after its cancel was answered"
 
 

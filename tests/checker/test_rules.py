@@ -286,6 +286,81 @@ def test_what_is_unknown_is_excused() -> None:
     assert check(Recording([*good(), *kill, bounds])).findings == []
 
 
+def a_return(**fields: Any) -> list[AnyRecord]:
+    """A completed task that was purged, and created again by an earlier submit of unknown outcome. It runs again."""
+    return [
+        *call("c1", "submit", A, status="unknown", at=0.1),
+        *call("c2", "submit", A),
+        *call("c3", "purge", A, at=4.0),
+        task(A, **{"submitted": 5.0, "fence": 501, "finished": 8.0, **fields}),
+        *changes(A, (0.5, "", "runnable"), (1.0, "runnable", "leased"), (3.0, "leased", "completed")),
+        *changes(A, (5.0, "", "runnable"), fence=0, session=""),
+        *changes(A, (6.0, "runnable", "leased"), (8.0, "leased", "completed"), fence=501),
+        attempt(A, fence=501, started=6.0, ended=8.0),
+        effect(A),
+        effect(A, fence=501, start=6.5, end=7.5),
+    ]
+
+
+def test_a_task_that_was_purged_and_submitted_again_is_a_new_task() -> None:
+    report = check(Recording(a_return(at_most_once=True)))
+
+    assert (report.findings, report.runs, report.duplicate_runs) == ([], 2, 0)
+
+
+@pytest.mark.parametrize(("fence", "start"), [(11, 1.7), (501, 6.6)])
+def test_no_task_of_a_key_that_was_used_again_starts_twice_with_at_most_once(fence: int, start: float) -> None:
+    again = effect(A, fence=fence, process="n2/3", start=start)
+
+    assert len([*RULES["R5"](Recording([*a_return(at_most_once=True), again]))]) == 1
+
+
+def test_a_retry_allows_one_more_start_with_at_most_once() -> None:
+    first = [*changes(A, (0.5, "", "runnable"), (1.0, "runnable", "leased"), (2.0, "leased", "failed"))]
+    again = [
+        *changes(A, (3.0, "failed", "runnable"), generation=1),
+        *changes(A, (4.0, "runnable", "leased"), (5.0, "leased", "completed"), fence=12, generation=1),
+    ]
+    row = task(A, at_most_once=True, generation=1, fence=12)
+    once = [effect(A), effect(A, fence=12, start=4.1)]
+
+    assert [*RULES["R5"](Recording([row, *first, *again, *once]))] == []
+    assert [*RULES["R5"](Recording([row, *once]))] == []
+    assert [*RULES["R5"](Recording([row, *first, *again, effect(A), effect(A, process="n2/3")]))]
+    assert [*RULES["R5"](Recording([row, *once, effect(A, fence=13)]))]
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "expected"),
+    [
+        pytest.param(0.7, ["leased at 1.0", "started 0.600"], id="the first task"),
+        pytest.param(4.5, [], id="neither"),
+        pytest.param(5.5, ["leased at 6.0", "started 0.800"], id="the second task"),
+    ],
+)
+def test_a_cancel_does_not_bind_a_task_that_was_created_later(cancelled: float, expected: list[str]) -> None:
+    cancel = call("c4", "cancel", A, at=cancelled)
+
+    findings = [*RULES["R11"](Recording([*a_return(), *cancel, Bounds(notice=0.5)]))]
+
+    assert len(findings) == len(expected)
+    assert all(part in finding for finding, part in zip(findings, expected, strict=True))
+
+
+def test_the_outcome_of_a_prerequisite_does_not_bind_runs_before_a_purge() -> None:
+    """The first task ran because an operator retried it. The one that came back was cancelled with its prerequisite."""
+    records = [
+        task(B, state="cancelled", finished=0.8),
+        *changes(B, (0.5, "", "waiting"), (0.8, "waiting", "cancelled")),
+        *a_return(state="cancelled", prerequisites=(B,), fence=0, finished=5.0, attempts=0),
+    ]
+    back = [one for one in records if not (isinstance(one, Effect | Transition) and one.fence == 501)]
+    ran_again: list[AnyRecord] = [*changes(A, (6.0, "runnable", "leased"), fence=501), effect(A, fence=501, start=6.5)]
+
+    assert [*RULES["R6"](Recording(back))] == []
+    assert [*RULES["R6"](Recording([*back, *ran_again]))]
+
+
 def test_a_cancel_before_the_submit_was_answered_is_excused() -> None:
     """The task has a time of submission, but its transaction may not have been committed: nothing was cancelled."""
     late = [*call("c2", "cancel", B, at=0.55)]

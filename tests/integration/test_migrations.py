@@ -299,6 +299,19 @@ def test_an_index_is_built_while_others_write_to_its_table(postgres_url: str) ->
     assert [number for number, *_ in applied(postgres_url)] == list(range(1, LATEST["postgres"] + 2))
 
 
+def test_a_new_database_waits_for_nobody(postgres_url: str) -> None:
+    """Nobody uses the new tables, so their indexes are built at once, also while another transaction is open."""
+    with psycopg.connect(postgres_url) as reader, extended("postgres", INDEX):
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("SELECT 1")
+        opening = InThread(lambda: PostgresStore(postgres_url).close())
+        opening.join(timeout=30)
+        assert not opening.is_alive()
+        opening.answer()
+
+    assert query(postgres_url, IS_VALID) == [(True,)]
+
+
 def test_an_index_that_a_crash_left_invalid_is_built_again(postgres_url: str) -> None:
     with opened(postgres_url) as store:
         submit(store, a_task(), a_task())
@@ -327,6 +340,8 @@ def test_an_index_that_was_built_but_not_recorded_stays(postgres_url: str) -> No
 
 def test_migrations_before_and_after_the_build_of_an_index_are_applied_in_order(postgres_url: str) -> None:
     scripts = ("CREATE TABLE windlass.more (n integer)", INDEX.replace("task (handler)", "more (n)"), "SELECT 1")
+    with opened(postgres_url):
+        pass
 
     with extended("postgres", *scripts), opened(postgres_url) as store:
         assert works(store)

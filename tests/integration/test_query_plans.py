@@ -799,7 +799,7 @@ def test_sqlite_goes_by_the_right_index(sqlite: apsw.Connection, name: str) -> N
     plan = query_plan(sqlite, name)
 
     searched = {re.sub("^(SEARCH|SCAN) ", "", line).replace("COVERING ", "") for line in plan}
-    # In a table that is stored in submit order, the primary key is an index with a name of SQLite's own.
+    # In a table that is stored in the order of batches, the primary key is an index with a name of SQLite's own.
     searched = {re.sub(r"INDEX sqlite_autoindex_\w+_1\b", "PRIMARY KEY", line) for line in searched}
     assert SEARCHES[name] in searched, plan
 

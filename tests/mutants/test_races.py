@@ -595,6 +595,23 @@ def test_a_unique_task_whose_key_is_purged_meanwhile_holds_its_lock(laboratory: 
     assert (equal.id, equal.created) == (receipt.id, False)
 
 
+@POSTGRES
+def test_a_unique_task_is_created_if_the_one_it_found_is_purged_meanwhile(laboratory: Laboratory) -> None:
+    delayed, store = laboratory.open(), laboratory.open()
+    [first] = store.submit([a_task(unique=Unique())])
+    gate = laboratory.gate(delayed, "lock_tasks")
+    submitting = laboratory.in_background(lambda: delayed.submit([a_task(unique=Unique())]))
+    gate.await_somebody()
+    complete(store, claim_one(store))
+    store.purge([first.id])
+    gate.open()
+
+    [second] = submitting.result()
+
+    assert second.created
+    assert state_of(store, second.id) is State.RUNNABLE
+
+
 @BOTH
 def test_a_sweep_deletes_locks_of_tasks_that_have_completed_or_are_gone(laboratory: Laboratory) -> None:
     store = laboratory.open()

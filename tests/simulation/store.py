@@ -162,7 +162,7 @@ class SharedStore(MemoryStore):
     def _record_choice(self, claims: Sequence[Claim], options: dict[str, Any]) -> None:
         """Record what a claim has passed over, if only the priority decided."""
         serves = options["serves"]
-        for queue in {claim.queue for claim in claims}:
+        for queue in sorted({claim.queue for claim in claims}):
             settings = self.tables.queue(queue)
             held_back = any(kind in (LIMIT, TENANT) for kind, _ in self.tables.controls)
             if held_back or settings.fair or settings.strategy is not Strategy.PRIORITY:

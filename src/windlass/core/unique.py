@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from windlass.core.lifecycle import QUEUED, State
 from windlass.core.ordering import Queue
-from windlass.core.submission import Draft
+from windlass.core.submission import Draft, is_named
 from windlass.core.task import Change, Task, TaskId, Unique
 from windlass.core.task_update import UpdatedFields, update_fields
 from windlass.core.times import Micros, micros, to_datetime
@@ -66,8 +66,18 @@ NOTHING = Matched()
 def match(drafts: Sequence[Draft], holders: Mapping[UUID, Holder], known: Container[TaskId], now: Micros) -> Matched:
     """Compare the unique tasks of a batch with the holders of their locks, in order. `known` has what is stored."""
     found = Matched()
+    repeated: dict[UUID, TaskId] = {}
     for one in drafts:
-        if one.lock is None or one.new.unique is None or one.id in known:
+        if one.lock is None or one.new.unique is None:
+            continue
+        if one.id in known:
+            # An id that was made for this batch is stored, so an earlier try was committed. It created no task for the
+            # equal ones after this one, which may have started since.
+            if not is_named(one.new):
+                repeated.setdefault(one.lock, one.id)
+            continue
+        if one.lock in repeated:
+            found.same[one.id] = repeated[one.lock]
             continue
         debounce = one.new.unique.debounce
         first = found.takes.get(one.lock)

@@ -58,8 +58,10 @@ def migrate(connection: Connection, connect: Callable[[], Connection], *, create
 def _apply_some(connection: Connection, connect: Callable[[], Connection]) -> bool:
     """Apply the next migrations that fit into one transaction, or build one index. Return False if there are none."""
     _lock(connection)
-    todo = pending("postgres", applied(connection))
+    before = applied(connection)
+    todo = pending("postgres", before)
     if todo and todo[0].index is not None:
+        log.warning("Building the index %s. It waits for all transactions that are open now.", todo[0].index)
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         with connect() as worker:
             _build_index(worker, todo[0], todo[0].index)
@@ -71,8 +73,8 @@ def _apply_some(connection: Connection, connect: Callable[[], Connection]) -> bo
         connection.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
         connection.execute("CREATE SCHEMA IF NOT EXISTS windlass")
         _prepare_table(connection)
-        for migration in takewhile(lambda one: one.index is None, todo):
-            connection.execute(cast("LiteralString", migration.script))
+        for migration in takewhile(lambda one: before == NOTHING or one.index is None, todo):
+            connection.execute(cast("LiteralString", migration.in_one_go))
             _record(connection, migration)
     connection.commit()
     return bool(todo)

@@ -97,8 +97,8 @@ CREATE TABLE windlass.runnable (
     expires bigint,
     PRIMARY KEY (queue, lot, band, rank, tie, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
--- The condition of these two indexes is always true. Only statements that repeat it can use them, so that none looks up a
--- task through a part of their columns: an empty table makes all indexes look equally good.
+-- These two indexes have all tasks that are not in lanes. Only statements that repeat the condition can use them, so that
+-- none looks up a task through a part of their columns: an empty table makes all indexes look equally good.
 -- For claims that skip kinds of tasks (docs/decisions/0013-what-a-claim-can-see.md). `lot > -1` does not imply `lot >= 0`
 -- for the planner, so these claims cannot use `runnable_oldest`, which is smaller.
 CREATE INDEX runnable_of_kind ON windlass.runnable (queue, lot, kind, band, rank, tie, id) WHERE lot > -1;
@@ -472,7 +472,7 @@ BEGIN
 END $$;
 
 -- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
--- started. From `look` on the sweep deletes a lock whose task is not queued.
+-- started. From `look` on the sweep deletes a lock whose task has completed or is gone.
 CREATE TABLE windlass.unique_lock (
     id    uuid PRIMARY KEY,
     task  uuid NOT NULL,

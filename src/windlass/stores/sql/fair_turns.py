@@ -119,7 +119,7 @@ class FairTurns:
         return False
 
     def give_back(self) -> None:
-        """Write again what has ended: the queue is no longer fair, so nobody adds it to the accounts."""
+        """Put ended attempts back: the queue is no longer fair, so this claim does not add them to the accounts."""
         self._tx.execute("record_usage", [(self._queue, *line) for line in self._queries[1].rows()])
         self._cursors.pop(self._queue, None)
 

@@ -41,7 +41,7 @@ LANES = 200
 _NOBODY = UUID(int=0)
 _LATE = micros(timedelta(seconds=5))
 _LOOK_AGAIN = micros(timedelta(minutes=1))
-_LOOK_AT_ENDED = micros(timedelta(hours=1))
+_LOOK_AT_ENDED = micros(timedelta(days=1))
 _FORGET_SESSIONS_AFTER = micros(SESSIONS_SHOWN)
 _FORGET_AUDIT_AFTER = micros(AUDIT_KEPT)
 _FORGET = (

@@ -69,7 +69,9 @@ class UniqueTasks:
                 self._tx.execute("release_savepoint")
             if not again:
                 self._rows = {row.id: row for row in rows}
-                return {**states, **{row.id: row.state for row in rows}}
+                return {id: state for id, state in states.items() if state not in QUEUED} | {
+                    row.id: row.state for row in rows
+                }
 
     def match(self, known: Container[TaskId], now: Micros) -> Matched:
         """Compare the tasks with those that hold their locks."""

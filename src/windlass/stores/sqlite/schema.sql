@@ -17,8 +17,8 @@ INSERT INTO meta DEFAULT VALUES;
 -- task was made runnable: it is then in one of the tables `runnable`, `leased` and `completed`, and the hot path moves it
 -- from each to the next without writing this row (docs/decisions/0019-one-table-per-hot-state.md). `fence`, `session` and
 -- `claimed` are those of the latest lease that did not complete.
--- `task` and `edge` are stored in submit order, not by id: ids of tasks with keys are hashes, so the tasks of one batch would
--- each be on another page (docs/decisions/0034-rows-in-submit-order.md).
+-- `task` and `edge` are stored in the order of their batches, not by id: ids of tasks with keys are hashes, so the tasks
+-- of one batch would each be on another page (docs/decisions/0034-rows-in-submit-order.md).
 CREATE TABLE task (
     id               BLOB PRIMARY KEY NOT NULL,
     queue            TEXT NOT NULL,
@@ -408,7 +408,7 @@ CREATE TABLE bucket (
 CREATE INDEX bucket_full ON bucket (full_at);
 
 -- Locks of unique tasks (docs/decisions/0025-unique-tasks.md): the task that holds each, and until when it counts after it has
--- started. From `look` on the sweep deletes a lock whose task is not queued.
+-- started. From `look` on the sweep deletes a lock whose task has completed or is gone.
 CREATE TABLE unique_lock (
     id    BLOB PRIMARY KEY,
     task  BLOB NOT NULL,

@@ -1,2 +1,3 @@
--- runnable_of_kind has replaced it, also for programs of the schema before. Safe to run twice.
+-- compatible_from: 7
+-- Programs of the previous release use runnable_of_kind as well. Safe to run twice.
 DROP INDEX IF EXISTS windlass.runnable_kind;

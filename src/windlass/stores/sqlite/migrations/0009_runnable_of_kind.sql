@@ -1,1 +1,2 @@
+-- compatible_from: 7
 -- Nothing to do here: SQLite's statements name the index that they use.

@@ -1,1 +1,2 @@
+-- compatible_from: 7
 -- Nothing to do here, as in 0009.

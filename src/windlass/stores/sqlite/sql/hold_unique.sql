@@ -1,4 +1,4 @@
--- hold_unique: return who holds a lock of unique tasks, until when, and that it is not new. It inserts none, because
+-- hold_unique: return who holds a lock of unique tasks, until when, and 0, because none is new. It inserts none, because
 -- nobody else writes meanwhile: `take_unique` does.
 -- batch: id blob, task blob, period integer
 SELECT l.id, l.task, l.until, 0
