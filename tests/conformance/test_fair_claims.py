@@ -189,6 +189,17 @@ def test_a_task_that_was_given_back_is_not_charged(store: Store, session: Sessio
     assert (account.charged, account.mean) == (0, 0)
 
 
+def test_a_tenant_whose_tasks_were_given_back_goes_before_a_newcomer(store: Store, session: SessionId) -> None:
+    fill(store, {"z": 5})
+    claims = [store.claim(session, ["default"], 1)[0] for _ in range(3)]
+    store.settle([(claim.lease, RELEASED) for claim in claims])
+    fill(store, {"a": 5})
+
+    again = [tenants_of(store.claim(session, ["default"], 1))[0] for _ in range(4)]
+
+    assert again == ["z", "z", "a", "z"]
+
+
 def test_usage_fades(store: Store, session: SessionId, clock: ManualClock) -> None:
     fill(store, {"a": 1})
     run(store, session, {"a": 100}, claims=1)

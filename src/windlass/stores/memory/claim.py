@@ -151,7 +151,7 @@ class _Choice:
         heads = {tenant: self._list_takeable(queue, tenant) for tenant in self._tables.list_tenants(queue)}
         for tenant in heads.keys() - active:
             accounts.setdefault(tenant, Account(tenant=tenant)).join(own)
-        active |= heads.keys()
+        active.update(heads)
         turns = Turns(own, [accounts[tenant] for tenant in active], self._get_weight)
         chosen: list[tuple[TaskId, int | None]] = []
         while len(chosen) < limit and (tenant := turns.get_next()) is not None:

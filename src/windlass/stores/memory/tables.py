@@ -217,18 +217,24 @@ class Tables:
         return self.series.setdefault((queue, Resolution.SECOND, at), Point(at=at))
 
     def list_tenants(self, queue: str) -> list[str]:
-        """Return the tenants that may have runnable tasks in a queue."""
-        return sorted(tenant for tenant, heap in self._runnable[queue].items() if heap)
+        """Return the tenants that have runnable tasks in a queue."""
+        return sorted(tenant for tenant in self._runnable[queue] if self._get_heap(queue, tenant))
 
     def take_first(self, queue: str, tenant: str) -> TaskId | None:
-        """Take the first runnable task of a tenant off its heap, dropping outdated entries. None if there is none."""
+        """Take the first runnable task of a tenant off its heap; None if there is none."""
+        heap = self._get_heap(queue, tenant)
+        return heappop(heap)[1] if heap else None
+
+    def _get_heap(self, queue: str, tenant: str) -> list[tuple[Place, TaskId]]:
+        """Return the runnable tasks of a tenant, without outdated entries at the head."""
         heap = self._runnable[queue].get(tenant, [])
         while heap:
-            place, id = heappop(heap)
+            place, id = heap[0]
             task = self.tasks.get(id)
             if task is not None and task.state is State.RUNNABLE and self.places[id] == place:
-                return id
-        return None
+                break
+            heappop(heap)
+        return heap
 
     def oldest(self, queue: str) -> Micros | None:
         """Return when the longest waiting runnable task of a queue became due; None if nothing is runnable."""
