@@ -116,7 +116,7 @@ class _Choice:
         open_queues = [queue for queue in queues if not settings[queue].is_paused(self._now)]
         if len(queues) == 1 and settings[queues[0]].fair:
             apply_pending_usage(self._tables, queues[0], self._now)
-            chosen = self._choose_fairly(queues[0], limit) if open_queues else []
+            chosen = self._choose_fairly(queues[0], limit if open_queues else 0)
         else:
             chosen = self._choose_by_place(open_queues, limit)
         self._chosen.update(id for id, _ in chosen)
