@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg_pool import ConnectionPool
 
 from tests.integration import members
 from tests.integration.checks import assert_sound, granted, leased_now, opened, somebody_waits_for_a_lock
@@ -280,6 +281,27 @@ def test_a_closed_store_leaves_no_thread_and_no_connection(migrated_url: str) ->
         until(lambda: connection.execute(ours).fetchone() is None, "its connections are gone")
     with pytest.raises(StoreError, match="closed"):
         store.counts()
+
+
+def test_threads_that_use_a_new_store_at_once_wait_until_it_is_connected(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, may_open, real = threading.Event(), threading.Event(), ConnectionPool.open
+
+    def slowly(pool: ConnectionPool[Any], *given: Any, **named: Any) -> None:
+        opening.set()
+        assert may_open.wait(30)
+        real(pool, *given, **named)
+
+    monkeypatch.setattr(ConnectionPool, "open", slowly)
+    with opened(migrated_url) as store:
+        first = InThread(store.counts)
+        assert opening.wait(30)
+        second = InThread(store.counts)
+        second.join(0.2)
+        may_open.set()
+
+        assert first.answer() == second.answer() == []
 
 
 def test_parent_and_children_of_a_fork_do_not_speak_on_one_connection(migrated_url: str) -> None:

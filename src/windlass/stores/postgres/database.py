@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
@@ -110,6 +111,7 @@ class PostgresDatabase:
         listen_at = listen_url or (None if pooler else url)
         self._listen_info = None if listen_at is None else connection_info(listen_at, name="windlass-listen")
         self._lines_by_process: dict[int, Connections] = {}
+        self._opening: dict[int, Lock] = {}
         self._planned: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._identity: str | None = None
         self._checked: WeakSet[Connection] = WeakSet()
@@ -313,8 +315,19 @@ class PostgresDatabase:
 
     def _lines(self) -> Connections:
         """Return the connections of this process. After a fork, those of the parent are not used."""
-        lines = self._lines_by_process.get(os.getpid())
-        if lines is None:
+        process = os.getpid()
+        lines = self._lines_by_process.get(process)
+        return self._open_lines(process) if lines is None else lines
+
+    def _open_lines(self, process: int) -> Connections:
+        """Open the connections of this process, unless another thread has done so. Others see them when they are open.
+
+        The lock is of this process alone: a fork may copy that of its parent while a thread holds it.
+        """
+        with self._opening.setdefault(process, Lock()):
+            lines = self._lines_by_process.get(process)
+            if lines is not None:
+                return lines
             if self._closed:
                 raise _closed()
             pool = ConnectionPool[Connection](
@@ -329,15 +342,13 @@ class PostgresDatabase:
                 name="windlass",
                 open=False,
             )
-            # Concurrent threads agree on one pool; opening it twice does nothing.
-            lines = self._lines_by_process.setdefault(
-                os.getpid(), Connections(pool, Notifications(self._listen_info, self._notify))
-            )
-            lines.pool.open()
+            pool.open()
+            lines = Connections(pool, Notifications(self._listen_info, self._notify))
+            self._lines_by_process[process] = lines
             if self._closed:  # By another thread, which may have looked for them too early.
                 lines.close()
                 raise _closed()
-        return lines
+            return lines
 
     def _start(self, *, create: bool) -> None:
         """Check the server and migrate, with a connection outside the pool, whose errors say what is wrong."""
