@@ -76,11 +76,37 @@ def find_state(recording: Recording, id: str, at: float) -> tuple[str, str]:
     return task.state, task.session
 
 
+def list_retries(recording: Recording, id: str) -> Iterator[Call]:
+    """Yield the retries that may have reopened a task: those that name it, and late ones of its prerequisites.
+
+    A retry of unknown outcome may be committed late. With `dependents=True`, it then also reopens tasks that were
+    submitted after it began, and that it therefore does not name.
+    """
+    for call in recording.calls:
+        if call.invoke.what != "retry":
+            continue
+        is_late = call.status == "unknown" and not existed(recording, id, call.invoke.at)
+        if id in call.invoke.tasks or (is_late and not _find_above(recording, id).isdisjoint(call.invoke.tasks)):
+            yield call
+
+
+def _find_above(recording: Recording, id: str) -> set[str]:
+    """Return the direct and indirect prerequisites of a task."""
+    above, stack = set[str](), [id]
+    while stack:
+        task = recording.tasks.get(stack.pop())
+        fresh = set(task.prerequisites) - above if task is not None else set[str]()
+        above |= fresh
+        stack += fresh
+    return above
+
+
 def is_reopened(recording: Recording, id: str, after: float) -> bool:
     """Return True if an operator may have retried a task after this time."""
-    retries = (call for call in recording.calls if call.invoke.what == "retry" and id in call.invoke.tasks)
     # A call of unknown outcome may be committed at any time.
-    return any(call.end is None or call.end.status == "unknown" or call.end.at >= after for call in retries)
+    return any(
+        call.end is None or call.end.status == "unknown" or call.end.at >= after for call in list_retries(recording, id)
+    )
 
 
 def existed(recording: Recording, id: str, at: float) -> bool:
@@ -107,19 +133,22 @@ def count_duplicates(recording: Recording, id: str) -> int:
 
 
 def find_live_sessions(recording: Recording, node: str, at: float) -> set[str]:
-    """Return the sessions of a node that were valid at a time. A node that came back has older ones, too."""
+    """Return the sessions that a node had at a time: valid, and opened since it started.
+
+    The session of an earlier start may still be valid: its node was killed, or its close was committed later.
+    """
     renewed: dict[str, float] = {}
+    opened: dict[str, float] = {}
     for renewal in recording.renewals:
         if renewal.at <= at:
             renewed[renewal.session] = max(renewal.until, renewed.get(renewal.session, 0.0))
-    killed = [fault for fault in recording.faults if (fault.kind, fault.node) == ("kill", node) and fault.start <= at]
-    back = max((fault.end or fault.start for fault in killed), default=0.0)
-    first = {change.session: change.at for changes in recording.transitions.values() for change in reversed(changes)}
-    return {
-        id
-        for id, of in recording.nodes.items()
-        if of == node and renewed.get(id, 0.0 if recording.renewals else at) >= at and first.get(id, back) >= back
-    }
+            opened[renewal.session] = min(renewal.at, opened.get(renewal.session, at))
+    kills = [fault for fault in recording.faults if (fault.kind, fault.node) == ("kill", node) and fault.start <= at]
+    drains = [call.end for call in recording.calls if (call.invoke.what, call.invoke.node) == ("drain", node)]
+    ends = [fault.end or fault.start for fault in kills] + [end.at for end in drains if end and end.at <= at]
+    back = max(ends, default=0.0)
+    mine = {id for id, of in recording.nodes.items() if of == node}
+    return {id for id in mine if renewed.get(id, 0.0) >= at and opened.get(id, 0.0) >= back}
 
 
 class Recovery(Struct, frozen=True):
@@ -139,22 +168,25 @@ def list_recoveries(recording: Recording) -> Iterator[Recovery]:
     """Yield the tasks that nodes lost because of a fault of the node."""
     # Where sessions are not recorded, a fault names those that its node had.
     freed = _list_freed_by_transition if recording.renewals else _list_freed_by_attempt
-    for fault, task, at in freed(recording):
-        allowed = _find_deadline(recording, fault) - fault.start
+    for fault, task, session, at in freed(recording):
+        # A renewal that was on its way may have been committed after the fault. The session then lasts longer.
+        late = (one for one in recording.renewals if one.session == session and fault.start < one.at <= at)
+        valid = max((renewal.until for renewal in late), default=0.0)
+        allowed = _find_deadline(recording, fault, valid) - fault.start
         yield Recovery(task, fault.node, fault.kind, at - fault.start, allowed)
 
 
-def _list_freed_by_transition(recording: Recording) -> Iterator[tuple[Fault, str, float]]:
-    """Yield what killed nodes held, each with the kill and the time at which the lease ended."""
+def _list_freed_by_transition(recording: Recording) -> Iterator[tuple[Fault, str, str, float]]:
+    """Yield what killed nodes held, each with the kill, the session, and the time at which the lease ended."""
     for kill in (fault for fault in recording.faults if fault.kind == "kill"):
         for id, changes in recording.transitions.items():
             for grant, end in pairwise(changes):
                 held = grant.after == "leased" and recording.nodes.get(grant.session) == kill.node
                 if held and grant.at <= kill.start < end.at and end.before == "leased":
-                    yield kill, id, end.at
+                    yield kill, id, grant.session, end.at
 
 
-def _list_freed_by_attempt(recording: Recording) -> Iterator[tuple[Fault, str, float]]:
+def _list_freed_by_attempt(recording: Recording) -> Iterator[tuple[Fault, str, str, float]]:
     """Yield the attempts that were lost with a session, each with the latest fault of its node before."""
     faults: dict[str, list[Fault]] = {}
     for fault in sorted(recording.faults, key=lambda one: one.start):
@@ -165,17 +197,18 @@ def _list_freed_by_attempt(recording: Recording) -> Iterator[tuple[Fault, str, f
             before = [fault for fault in faults.get(one.session, ()) if fault.start <= one.ended]
             # An attempt that began after a pause was over was lost for another reason: its worker exited, for example.
             if one.error == "NodeLost" and before and one.started <= (before[-1].end or math.inf):
-                yield before[-1], id, one.ended
+                yield before[-1], id, one.session, one.ended
 
 
-def _find_deadline(recording: Recording, fault: Fault) -> float:
-    """Return until when the tasks of a node must be free: later only while nobody could free them.
+def _find_deadline(recording: Recording, fault: Fault, valid: float) -> float:
+    """Return until when the tasks of a session must be free, which is valid at least until then.
 
-    That is while the store was away, or all other nodes were. Faults of some nodes excuse nothing.
+    That is later only while nobody could free them: while the store was away, or all other nodes were. Faults of some
+    nodes excuse nothing.
     """
     bounds = recording.bounds
     held = max(bounds.session_ttl, bounds.transaction) if fault.kind == "pause" else bounds.session_ttl
-    until = fault.start + held + bounds.recovery
+    until = max(fault.start + held, valid) + bounds.recovery
     others = {node for node in recording.nodes.values() if node != fault.node}
     while True:
         hindering = [

@@ -25,6 +25,7 @@ from tests.checker.evidence import (
     is_reopened,
     list_about,
     list_recoveries,
+    list_retries,
     list_submitted,
 )
 from tests.checker.records import FINAL, Recording, Transition
@@ -235,14 +236,14 @@ def r14_attempts_and_delays(recording: Recording) -> Iterator[str]:
 
 def r15_dead_letters_are_kept(recording: Recording) -> Iterator[str]:
     """A failed task keeps its attempts and says why; each retry by an operator opens at most one generation."""
-    retries = Counter(id for call in recording.calls if call.invoke.what == "retry" for id in call.invoke.tasks)
     for id, task in recording.tasks.items():
         if task.state == "failed" and not task.reason:
             yield f"task {id} failed, and does not say why"
         if task.state == "failed" and (task.attempts or task.crashes or task.losses) and id not in recording.attempts:
             yield f"task {id} failed, and none of its attempts is recorded"
-        if recording.calls and task.generation > retries[id]:
-            yield f"task {id} has generation {task.generation} after {retries[id]} retries by operators"
+        retries = [*list_retries(recording, id)] if task.generation else []
+        if recording.calls and task.generation > len(retries):
+            yield f"task {id} has generation {task.generation} after {len(retries)} retries by operators"
 
 
 def r16_a_cron_fires_once(recording: Recording) -> Iterator[str]:
@@ -259,7 +260,10 @@ def r16_a_cron_fires_once(recording: Recording) -> Iterator[str]:
 
 
 def r17_a_drain_leaves_nothing(recording: Recording) -> Iterator[str]:
-    """A drained node has no lease, and has cost no task that it had not started an attempt."""
+    """A drained node has no lease, and has cost no task that it had not started an attempt.
+
+    A drain answers for the sessions that the node opened since it last started.
+    """
     for call in recording.calls:
         if call.invoke.what != "drain" or call.end is None or call.end.status != "ok":
             continue

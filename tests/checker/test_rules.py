@@ -479,3 +479,78 @@ def test_a_drain_of_a_node_without_a_known_session_accuses_no_later_session() ->
     drain = call("c2", "drain", node="n1", at=0.5)
 
     assert check(Recording([*a_loss(60.0, started=50.0), *drain])).findings == []
+
+
+@pytest.mark.parametrize(
+    ("freed", "late", "is_late"),
+    [
+        pytest.param(9.1, (), True, id="no renewal after the kill"),
+        pytest.param(9.1, (Renewal(session="s2", at=4.0, until=9.0),), True, id="a renewal of another session"),
+        pytest.param(10.9, (Renewal(session="s1", at=4.0, until=9.0),), False, id="within the bound"),
+        pytest.param(11.1, (Renewal(session="s1", at=4.0, until=9.0),), True, id="later"),
+        pytest.param(10.9, (Renewal(session="s1", at=11.0, until=16.0),), True, id="a renewal that came too late"),
+    ],
+)
+def test_a_renewal_that_commits_after_the_kill_makes_the_session_last_longer(
+    freed: float, late: tuple[Renewal, ...], is_late: bool
+) -> None:
+    records = [
+        *changes(A, (0.5, "", "runnable"), (1.0, "runnable", "leased"), (freed, "leased", "runnable")),
+        SessionRow(id="s1", node="n1"),
+        SessionRow(id="s2", node="n2"),
+        Renewal(session="s1", at=1.0, until=6.0),
+        Fault(kind="kill", node="n1", start=2.0, end=3.0),
+        Bounds(session_ttl=5.0, recovery=2.0),
+    ]
+
+    assert len([*RULES["R18"](Recording([*records, *late]))]) == is_late
+
+
+@pytest.mark.parametrize(("session", "is_found"), [("s1", False), ("s3", True)])
+def test_a_drain_does_not_answer_for_what_the_node_had_before_it_started(session: str, is_found: bool) -> None:
+    """The node was drained twice. The call that closed the session of its first start was committed very late."""
+    leased = 1.0 if session == "s1" else 3.5
+    records = [
+        task(A),
+        *changes(
+            A, (0.5, "", "runnable"), (leased, "runnable", "leased"), (8.0, "leased", "runnable"), session=session
+        ),
+        SessionRow(id="s1", node="n1"),
+        SessionRow(id="s3", node="n1"),
+        Renewal(session="s1", at=1.0, until=16.0),
+        *call("c1", "drain", node="n1", at=2.0, status="unknown"),
+        Renewal(session="s3", at=3.0, until=18.0),
+        *call("c2", "drain", node="n1", at=4.0),
+    ]
+
+    assert len([*RULES["R17"](Recording(records))]) == is_found
+
+
+@pytest.mark.parametrize(
+    ("retried", "submitted", "status", "is_excused"),
+    [
+        pytest.param(A, 0.9, "unknown", True, id="a late retry of an indirect prerequisite"),
+        pytest.param("task-x", 0.9, "unknown", False, id="a late retry of another task"),
+        pytest.param(A, 0.6, "unknown", False, id="a late retry that knew the task and did not name it"),
+        pytest.param(A, 0.9, "ok", False, id="a retry that was answered before"),
+    ],
+)
+def test_a_late_retry_reopens_dependents_that_were_submitted_after_it_began(
+    retried: str, submitted: float, status: Any, is_excused: bool
+) -> None:
+    c = "task-c"
+    records = [
+        *call("c1", "submit", A, B, at=0.1),
+        *call("c2", "submit", c, at=submitted - 0.2),
+        *call("c3", "retry", retried, at=0.7, took=0.1, status=status),
+        *call("c4", "cancel", c, at=1.0),  # It had no effect: the task was cancelled with its prerequisite.
+        task(A, generation=1, fence=0),
+        task(B, prerequisites=(A,), fence=0),
+        task(c, prerequisites=(B,), generation=1),
+        *changes(c, (submitted, "", "cancelled"), (2.0, "cancelled", "runnable"), generation=1),
+        *changes(c, (3.0, "runnable", "leased"), (4.0, "leased", "completed"), generation=1),
+    ]
+
+    findings = [finding for rule in ("R11", "R15") for finding in RULES[rule](Recording(records)) if c in finding]
+
+    assert len(findings) == (0 if is_excused else 2)

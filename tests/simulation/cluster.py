@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tests.checker.records import End, Fault, Invoke
+from tests.checker.records import End, Fault, Invoke, Lost
 from tests.simulation.faults import EVENTS, Faults
 from tests.simulation.scheduler import (
     SECOND,
@@ -25,8 +25,8 @@ from tests.simulation.store import START, Connection, Network, SharedStore
 from tests.simulation.workers import NodeHost, Plan, SimulatedHub
 from windlass.config import NodeSettings
 from windlass.core.manifest import Manifest
-from windlass.core.task import Claim
-from windlass.events import ControllerFailed, DutyFailed, Event, Events, SessionEnded, StoreCallFailed
+from windlass.core.task import Claim, SessionId
+from windlass.events import ControllerFailed, DutyFailed, Event, Events, SessionEnded, SessionOpened, StoreCallFailed
 from windlass.stores.memory import sessions as memory_sessions
 from windlass.stores.memory import submit as memory_submit
 from windlass.worker import (
@@ -107,6 +107,15 @@ class World:
         self.say("nemesis", f"{kind} {name or 'the store'} {'' if seconds is None else f'for {seconds:.3f} s'}")
         return fault
 
+    def jump_clock(self, seconds: float) -> None:
+        """Set the store's clock forward, and record it. On that clock, faults that are under way end later."""
+        now = self.store.clock.now() / 1e6
+        for fault in self.store.records:
+            if isinstance(fault, Fault) and fault.end is not None and fault.end > now:
+                fault.end += seconds
+        self.add_fault("clock jump", "", seconds)
+        self.store.clock.jump(seconds)
+
     def break_things(self) -> None:
         """Draw what happens to nodes and to the store, until faults end. The body of a process."""
         kinds = [kind for kind in EVENTS if kind in self.faults.kinds]
@@ -149,9 +158,7 @@ class World:
             case "parent_deaths":
                 victim.lose_parent()
             case "clock_jumps":
-                seconds = self.random.uniform(0.1, 2 * ttl)
-                self.add_fault("clock jump", "", seconds)
-                self.store.clock.jump(seconds)
+                self.jump_clock(self.random.uniform(0.1, 2 * ttl))
             case _:
                 victim.resize(self.random.randint(0, 3))
 
@@ -178,6 +185,10 @@ class SimulatedNode:
         self._killed: Fault | None = None
         self._draining: SimulatedEvent | None = None
         self._store_failures = 0
+        self._opened: set[str] = set()
+        """The sessions that it opened since it started."""
+        self._dropped: set[SessionId] = set()
+        """Those that it had to drop. The store may have them for a while."""
 
     @property
     def holds_tasks(self) -> bool:
@@ -189,6 +200,7 @@ class SimulatedNode:
         if self.host is not None:
             return
         self._boots += 1
+        self._opened, self._dropped = set(), set()
         faults, random = self.world.faults, self.world.random
         host = self.host = NodeHost(self.name, self._boots)
         clock = SimulatedClock(
@@ -225,19 +237,25 @@ class SimulatedNode:
             self.host.machine_paused_until = self.host.paused_until
 
     def drain(self, *, then_start: bool, done: Callable[[], None] = lambda: None) -> None:
-        """Drain the node, and record it: as `ok` if no call failed and no session was lost. At the end, call `done`."""
+        """Drain the node, and record it. At the end, call `done`.
+
+        It counts as `ok` if no call failed, no session was lost, and the store has none that the node dropped before.
+        """
         host, real = self.host, self.real
         if host is None or real is None or self._draining is not None:
             return
         ended = self._draining = SimulatedEvent(self.world.scheduler)
-        failures = self._store_failures
+        failures, opened, records = self._store_failures, self._opened, self.world.store.records
+        begun, sessions = len(records), self.world.store.tables.sessions
+        is_left = any(not sessions[id].lost for id in self._dropped)
         self.world.say(self.name, "drains")
         call = f"drain:{self.name}:{self._boots}"
         self.world.begin_call(call, "drain", "", (), node=self.name)
 
         def wait() -> None:
             ended.wait()
-            self.world.end_call(call, refused=self._store_failures != failures)
+            is_swept = any(isinstance(one, Lost) and one.session in opened for one in records[begun:])
+            self.world.end_call(call, refused=is_left or is_swept or self._store_failures != failures)
             done()
             if then_start:
                 self.start()
@@ -292,8 +310,13 @@ class SimulatedNode:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, DutyFailed | ControllerFailed):
             self.world.problems.append(f"{self.name}: {event}")
-        if isinstance(event, StoreCallFailed) or (isinstance(event, SessionEnded) and event.why != "closed"):
+        if isinstance(event, StoreCallFailed):
             self._store_failures += 1
+        if isinstance(event, SessionOpened):
+            self._opened.add(str(event.session))
+        if isinstance(event, SessionEnded) and event.why != "closed":
+            self._store_failures += 1
+            self._dropped.add(event.session)
         if self.world.trace is not None:
             self.world.say(self.name, repr(event))
 

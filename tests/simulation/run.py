@@ -26,6 +26,10 @@ from windlass.stores.memory.tables import Tables
 MOST_SECONDS = 60.0
 """How long after the end of all faults every task must have ended. A task that a killed node held, and that then waits
 for three retries behind others, needs a fraction of it."""
+BREAKER_SECONDS = 30.0 + 60.0 + 120.0 + 240.0
+"""How much longer tasks of a downstream may wait: its breaker opens again if poison crashes while it probes."""
+CALL_SECONDS = 2.0
+"""How long a call to the store may last that began before the end of all faults, or just after a pause."""
 
 
 class Mutant(Struct, frozen=True):
@@ -107,12 +111,15 @@ class _Simulation:
             pool = PoolSettings(queues=style.queues, threads=max(threads, 2 if "slots" in style.options else 1), **size)
             settings = make_node_settings(draw, f"node-{number}", ttl, (pool,))
             world.nodes.append(SimulatedNode(world, settings))
+        self._most_seconds = MOST_SECONDS + ("downstream" in style.options) * BREAKER_SECONDS
         self._operator = OperatorAtWork(world, draw, style)
         self._producers = [
             Producer(world, number, Random(draw.getrandbits(64)), style) for number in range(style.producers)
         ]
+        self._submits = "submits" in style.options
         self._drained = 0
-        self._healed = False
+        self._quiet_from: int | None = None
+        """From when on everything may be over. None while faults happen."""
 
     def run(self) -> list[Finding]:
         """Run until everything has ended. Return what the watch over the store found on the way."""
@@ -124,7 +131,7 @@ class _Simulation:
             scheduler.spawn(client.client.host, client.client.name, client.run)
         scheduler.spawn(Host("nemesis"), "nemesis", world.break_things)
         scheduler.call_at(world.faults.until, self._heal)
-        give_up_at = world.faults.until + round(MOST_SECONDS * SECOND)
+        give_up_at = world.faults.until + round(self._most_seconds * SECOND)
         try:
             scheduler.run(lambda: self._is_quiet() or scheduler.now > give_up_at)
             self._drain_all()
@@ -140,12 +147,18 @@ class _Simulation:
         return [Finding("node", problem) for problem in world.problems]
 
     def _heal(self) -> None:
-        self._world.heal()
-        self._healed = True
+        world = self._world
+        world.heal()
+        self._quiet_from = world.scheduler.now
+        if self._submits:  # A handler may submit when its node continues, although its own task has ended elsewhere.
+            paused = [node.host.paused_until for node in world.nodes if node.host is not None]
+            self._quiet_from = max([self._quiet_from, *paused]) + round(CALL_SECONDS * SECOND)
 
     def _is_quiet(self) -> bool:
-        """Return True if all clients have finished, and all tasks have ended."""
-        if not self._healed or not self._operator.done or not all(one.done for one in self._producers):
+        """Return True if all clients and calls of handlers have finished, and all tasks have ended."""
+        if self._quiet_from is None or self._world.scheduler.now < self._quiet_from:
+            return False
+        if not self._operator.done or not all(one.done for one in self._producers):
             return False
         tables = self._world.store.tables
         if tables.crons and not all(cron.paused for cron in tables.crons.values()):

@@ -13,10 +13,12 @@ import pytest
 from tests.checker.records import Recording
 from tests.checker.report import check
 from tests.simulation.__main__ import describe_failure, main
-from tests.simulation.faults import KINDS
+from tests.simulation.cluster import World
+from tests.simulation.faults import CHANCES, KINDS, Faults
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.run import run
 from tests.simulation.search import shrink, survey
+from tests.simulation.workload import MANIFEST
 
 SEEDS, PARTS = 2_000, 4
 SOAK_SECONDS = float(os.environ.get("WINDLASS_SOAK_SECONDS", "3600"))
@@ -81,6 +83,39 @@ def test_every_kind_of_fault_is_drawn_by_some_seeds_and_none_by_others() -> None
 
     assert frozenset().union(*drawn) == frozenset(KINDS)
     assert frozenset() in drawn
+
+
+@pytest.mark.parametrize(
+    ("seed", "late_commits"),
+    [
+        pytest.param(7529, None, id="the clock jumps while the only node is paused"),
+        pytest.param(23354, None, id="poison opens the breaker of its downstream again"),
+        pytest.param(40067, None, id="a handler submits when its node continues after a pause"),
+        pytest.param(41563, None, id="the clock jumps while a node drains"),
+        pytest.param(741, 0.3, id="a renewal is committed after its node was killed"),
+        pytest.param(6726, 0.3, id="a drain while the store has a session that the node dropped"),
+        pytest.param(20475, 0.3, id="two threads close a session when the node ends"),
+        pytest.param(37280, 0.3, id="a late retry of tasks that others now wait for"),
+    ],
+)
+def test_a_seed_that_failed_once_is_clean(
+    seed: int, late_commits: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CHANCES, "late_commits", late_commits or CHANCES["late_commits"])
+
+    assert run(seed).findings == []
+
+
+def test_a_clock_jump_moves_the_ends_of_the_faults_under_way() -> None:
+    world = World(0, Faults(kinds=frozenset(), until=0), MANIFEST)
+    start = world.store.clock.now() / 1e6
+    over, pause = world.add_fault("outage", "", 0.0), world.add_fault("pause", "node-0", 3.0)
+
+    world.jump_clock(4.5)
+
+    jump = world.store.records[-1]
+    assert (over.end, pause.end) == (start, start + 7.5)
+    assert (jump.start, jump.end) == (start, start + 4.5) == (start, world.store.clock.now() / 1e6)
 
 
 def test_a_failing_seed_is_printed_with_the_command_that_replays_it() -> None:

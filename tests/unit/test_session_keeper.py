@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tests.support.builders import a_task, submit
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
@@ -69,6 +73,44 @@ def test_a_session_that_could_not_be_closed_is_closed_by_the_next_step() -> None
     assert [event.session for event in events if isinstance(event, SessionEnded) and event.session == session] == [
         session
     ]
+
+
+class SlowStore(FailingStore):
+    """A store that answers a call to close a session only after something else has happened."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def close_session(self, session: SessionId) -> None:
+        happens, self.meanwhile = self.meanwhile, None
+        if happens is not None:
+            happens()
+        super().close_session(session)
+
+
+@pytest.mark.parametrize("failures", [0, 1], ids=["both succeed", "the first one fails"])
+def test_a_node_that_ends_closes_a_session_that_a_step_is_closing(failures: int) -> None:
+    clock, events = ManualClock(), list[Event]()
+    store = SlowStore(clock=clock)
+    keeper = SessionKeeper(store, "here", lambda: "{}", Events(events.append), clock)
+    keeper.step()
+    session = keeper.current
+    assert session is not None
+    [task] = submit(store, a_task())
+    store.claim(session, ["default"], 1)
+
+    def end_node() -> None:
+        keeper.close()
+        store.failures = failures
+
+    store.meanwhile = end_node
+    keeper.retire(session)
+    keeper.step()
+
+    [released] = store.get([task])
+    assert store.tried == 2
+    assert released is not None
+    assert (released.state, released.losses) == (State.RUNNABLE, 0)
+    assert [event.session for event in events if isinstance(event, SessionEnded)] == [session]
 
 
 def test_a_session_that_cannot_be_closed_is_given_up_when_it_has_expired() -> None:

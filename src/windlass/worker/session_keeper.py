@@ -200,11 +200,14 @@ class SessionKeeper:
         self._events.emit(SessionEnded(session=session, why="closed"))
 
     def _close_in_store(self, session: SessionId) -> None:
-        """Close a session. If that fails, the next step tries again, because its tasks would be charged for a loss."""
+        """Close a session. If that fails, the next step tries again, because its tasks would be charged for a loss.
+
+        When the node ends, `close` may do the same while a step still waits for the store.
+        """
         try:
             self._store.close_session(session)
         except StoreError as error:
             self._events.emit(StoreCallFailed(doing="close a session", error=str(error)))
-            if self._clock.monotonic() < self._unclosed[session]:
+            if self._clock.monotonic() < self._unclosed.get(session, 0.0):
                 return
-        del self._unclosed[session]
+        self._unclosed.pop(session, None)
