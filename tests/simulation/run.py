@@ -141,9 +141,7 @@ class _Simulation:
             self.bounds.finished = False
             return [Finding(rule, what)]
         finally:
-            for node in world.nodes:
-                if node.host is not None:
-                    scheduler.kill(node.host)
+            scheduler.kill_all()
         return [Finding("node", problem) for problem in world.problems]
 
     def _heal(self) -> None:

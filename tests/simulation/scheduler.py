@@ -71,6 +71,7 @@ class Scheduler:
         self.error: BaseException | None = None
         self._due: list[tuple[int, float, int, Callable[[], None]]] = []
         self._number = 0
+        self._hosts: dict[Host, None] = {}
         self._current: Process | None = None
 
     @property
@@ -95,6 +96,7 @@ class Scheduler:
     def spawn(self, host: Host, name: str, work: Callable[[], object]) -> Process:
         """Start a process."""
         process = Process(self, host, name, work)
+        self._hosts[host] = None
         self._schedule(process, self.now)
         return process
 
@@ -146,6 +148,11 @@ class Scheduler:
                 process.greenlet.throw(GreenletExit)
                 self._current = before
         host.processes.clear()
+
+    def kill_all(self) -> None:
+        """End all processes. One that waits for something is never collected as garbage, nor what it refers to."""
+        for host in self._hosts:
+            self.kill(host)
 
     def _schedule(self, process: Process, moment: int) -> None:
         turn = process.turn

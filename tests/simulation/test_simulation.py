@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.simulation.cluster import World
 from tests.simulation.faults import CHANCES, KINDS, Faults
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.run import run
+from tests.simulation.scheduler import Process
 from tests.simulation.search import shrink, survey
 from tests.simulation.workload import MANIFEST
 
@@ -76,6 +78,15 @@ def test_another_process_gives_the_same_trace() -> None:
     ]
 
     assert outputs[0] == outputs[1] == f"{[run(seed, digest=True).digest for seed in seeds]}\n"
+
+
+def test_a_run_leaves_nothing_in_memory() -> None:
+    """Some of these end while the nemesis still waits. Hours of runs would fill the memory."""
+    for seed in range(50, 120):
+        run(seed)
+    gc.collect()
+
+    assert [one.name for one in gc.get_objects() if isinstance(one, Process)] == []
 
 
 def test_every_kind_of_fault_is_drawn_by_some_seeds_and_none_by_others() -> None:
