@@ -214,7 +214,7 @@ def drain_worker(visitor: Visitor, site: Site) -> None:
 
     def shows_idle_worker() -> bool:
         """Return True if an idle worker is on the page, and the pool has reached its size, so that it will stay."""
-        workers = list_workers(site).values()
+        workers = [each for each in list_workers(site).values() if each.state in ("idle", "busy")]  # One may drain.
         idle = [each.number for each in workers if each.state == "idle" and len(workers) == size]
         shown[:] = [one for one in idle if visitor.page.locator(worker_form(site, "workers/drain", one)).count()]
         return bool(shown)
