@@ -7,7 +7,7 @@ import pytest
 from tests.support.builders import a_task, submit
 from windlass.clock import ManualClock
 from windlass.core.lifecycle import State
-from windlass.core.task import Lease, SessionId
+from windlass.core.task import Lease, SessionId, TaskId
 from windlass.errors import StoreUnavailable
 from windlass.events import Event, Events, SessionEnded
 from windlass.stores.memory import MemoryStore
@@ -45,16 +45,24 @@ def test_a_retired_session_is_closed_when_nothing_runs_under_it() -> None:
     assert [event.session for event in events if isinstance(event, SessionEnded)] == [session]
 
 
-def test_a_session_that_could_not_be_closed_is_closed_by_the_next_step() -> None:
-    """Until then, the tasks of a claim whose answer was lost would wait for the session to expire, and cost a loss."""
-    clock, events = ManualClock(), list[Event]()
-    store = FailingStore(clock=clock)
+def claim_unseen(
+    store: FailingStore, events: list[Event], clock: ManualClock
+) -> tuple[SessionKeeper, SessionId, TaskId]:
+    """Open a session and claim a task. The node never got the answer, so it does not know the task."""
     keeper = SessionKeeper(store, "here", lambda: "{}", Events(events.append), clock)
     keeper.step()
     session = keeper.current
     assert session is not None
     [task] = submit(store, a_task())
-    store.claim(session, ["default"], 1)  # The node never got the answer.
+    store.claim(session, ["default"], 1)
+    return keeper, session, task
+
+
+def test_a_session_that_could_not_be_closed_is_closed_by_the_next_step() -> None:
+    """Until then, the tasks of a claim whose answer was lost would wait for the session to expire, and cost a loss."""
+    clock, events = ManualClock(), list[Event]()
+    store = FailingStore(clock=clock)
+    keeper, session, task = claim_unseen(store, events, clock)
 
     store.failures = 2
     keeper.retire(session)
@@ -91,12 +99,7 @@ class SlowStore(FailingStore):
 def test_a_node_that_ends_closes_a_session_that_a_step_is_closing(failures: int) -> None:
     clock, events = ManualClock(), list[Event]()
     store = SlowStore(clock=clock)
-    keeper = SessionKeeper(store, "here", lambda: "{}", Events(events.append), clock)
-    keeper.step()
-    session = keeper.current
-    assert session is not None
-    [task] = submit(store, a_task())
-    store.claim(session, ["default"], 1)
+    keeper, session, task = claim_unseen(store, events, clock)
 
     def end_node() -> None:
         keeper.close()
