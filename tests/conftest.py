@@ -6,7 +6,6 @@ the controller stops it. Each test gets its own database; a test that stops the 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.support.processes import file_lock
 from tests.support.servers import PgBouncer, PostgresServer, ServerMissing
 
 # Examples have no time limit, because only benchmarks measure time; a failure prints what is needed to replay it.
@@ -121,11 +121,16 @@ def postgres_server(pytestconfig: pytest.Config) -> PostgresServer:
 
 
 @pytest.fixture(scope="session")
+def run_folder(pytestconfig: pytest.Config) -> Path:
+    """A folder that all xdist workers share."""
+    return Path(pytestconfig.stash[RUN]["folder"])
+
+
+@pytest.fixture(scope="session")
 def database_of_the_run(
-    pytestconfig: pytest.Config, postgres_server: PostgresServer
+    run_folder: Path, postgres_server: PostgresServer
 ) -> Callable[[str, Callable[[str], None]], str]:
     """Return a function for the URL of a database that all xdist workers share. The first one that asks fills it."""
-    folder = Path(pytestconfig.stash[RUN]["folder"])
 
     def url(name: str, fill: Callable[[str], None]) -> str:
         def make() -> str:
@@ -133,7 +138,7 @@ def database_of_the_run(
             fill(url)
             return url
 
-        return once(folder, name, make)
+        return once(run_folder, name, make)
 
     return url
 
@@ -141,8 +146,7 @@ def database_of_the_run(
 def once(folder: Path, name: str, make: Callable[[], str]) -> str:
     """Return what the first process of the run has made under this name."""
     made = folder / name
-    with (folder / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock(folder / f"{name}.lock"):
         if not made.exists():
             made.write_text(make())
     return made.read_text()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, LiteralString, cast
 
 import apsw
@@ -17,6 +18,7 @@ import pytest
 from msgspec import Struct
 from psycopg import sql
 
+from tests.support.processes import file_lock
 from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres.database import PLANNING
 from windlass.stores.protocol import SCANNED
@@ -30,6 +32,8 @@ TOTAL = FINISHED + RUNNABLE + WAITING + SCHEDULED + LEASED
 BATCH = 100
 KINDS = 10
 """How many kinds are asked for, of 20 that there are."""
+REWRITES = 10 * BATCH
+"""After this many changed rows that were rolled back, a table is cleaned up for the next statement."""
 NOBODY = "00000000-0000-0000-0000-000000000000"
 LARGE = (
     *("task", "runnable", "leased", "completed", "edge", "result", "attempt", "audit", "bulk_task", "series"),
@@ -427,10 +431,14 @@ def fill_large(url: str) -> None:
 
 
 @pytest.fixture
-def large(database_of_the_run: Callable[[str, Callable[[str], None]], str]) -> Iterator[psycopg.Connection[Any]]:
-    """The database with very many tasks, for one test at a time: locks of others change what a statement reads."""
-    with psycopg.connect(database_of_the_run("large", fill_large), autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(1)")
+def large(
+    database_of_the_run: Callable[[str, Callable[[str], None]], str], run_folder: Path
+) -> Iterator[psycopg.Connection[Any]]:
+    """The database with very many tasks, for one test at a time: locks of others change what a statement reads, and an
+    open snapshot, even of who waits for a lock in the database, keeps `VACUUM` from removing what is rolled back."""
+    url = database_of_the_run("large", fill_large)
+    with file_lock(run_folder / "large.lock"), psycopg.connect(url) as connection:
+        connection.autocommit = True
         yield connection
 
 
@@ -484,6 +492,9 @@ def explained(
         connection.execute(cast("LiteralString", f"PREPARE asked AS {statement.text}"))
         explain = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked") + arguments
         [([answer],)] = connection.execute(explain).fetchall()
+    for node in walked(answer["Plan"]):
+        if node["Node Type"] == "ModifyTable" and any(part["Actual Rows"] > REWRITES for part in node["Plans"]):
+            connection.execute(sql.SQL("VACUUM windlass.{}").format(sql.Identifier(node["Relation Name"])))
     return answer["Plan"]
 
 

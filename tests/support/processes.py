@@ -9,6 +9,7 @@ the test process dies first.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import importlib
 import json
 import os
@@ -20,8 +21,8 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -136,6 +137,14 @@ class Member:
     def _complaint(self) -> str:
         self._errors.seek(0)
         return ":\n" + self._errors.read()
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold a lock that all processes of the run know by the path of its file."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class ProcessGroup:
