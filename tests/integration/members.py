@@ -6,17 +6,19 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
 from tests.support.builders import a_task, submit, submit_one
 from tests.support.processes import Controller, open_store
 from windlass.errors import StoreError, StoreUnavailable
+from windlass.stores.postgres import PostgresStore
 from windlass.stores.protocol import Store
+from windlass.stores.sql.database import Transaction, Values
 from windlass.stores.sqlite import SQLiteStore
 
 T = TypeVar("T")
@@ -66,6 +68,25 @@ def endless_submitter(test: Controller, url: str, name: str) -> None:
         submit(store, a_task(key=f"{name}-{number}-a"), a_task(key=f"{name}-{number}-b"))
         test.send(number)
         number += 1
+
+
+def claimer_that_stops(test: Controller, url: str) -> int:
+    """Claims, and stops itself when the statement is on its way but the end of its pipeline is not."""
+    store = PostgresStore(url)
+    statements = iter(["claim"])
+
+    def lease(tx: Transaction, statement: str, batch: Sequence[Values] | None, **how: Any) -> Sequence[Values]:
+        answer = tx.query(statement, batch, **how)
+        if statement in statements:  # once
+            test.send(os.getpid())
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return answer.rows()
+
+    store.lease = lease
+    try:
+        return len(store.claim(store.open_session("paused"), ["default"], 10))
+    finally:
+        store.close()
 
 
 def sqlite_lock_holder(test: Controller, path: str) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -32,8 +34,9 @@ from tests.support.builders import (
 )
 from tests.support.processes import ProcessGroup, until
 from windlass.core.lifecycle import State
+from windlass.core.task import Claim
 from windlass.errors import StoreError, StoreUnavailable
-from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres import PostgresStore, paused
 from windlass.stores.postgres.database import SETTINGS, PostgresTransaction
 from windlass.stores.protocol import Settled
 from windlass.stores.sql import endings, settle
@@ -345,3 +348,94 @@ def test_the_server_counts_a_process_that_is_paused_inside_a_transaction_as_idle
         return admin.execute(found).fetchall()
 
     assert store._db.transact(pause_after_a_lock) == [("idle in transaction",)]
+
+
+def test_a_sweep_ends_the_transaction_of_a_process_that_is_paused_in_the_middle_of_a_pipeline(
+    store: PostgresStore,
+    shared_url: str,
+    admin: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The server counts such a process as active, so its own limit for idle transactions ends nothing."""
+    ids = submit(store, a_task(), a_task(), a_task())
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND state = 'active'"
+
+    with ProcessGroup() as group:
+        paused_node = group.start(members.claimer_that_stops, url=shared_url)
+        process = paused_node.receive()
+        until(lambda: admin.execute(waiting).fetchall(), "the server waits for the rest of the pipeline")
+        store.sweep()
+        assert claim_all(store) == [], "the paused claim has locked the tasks"
+
+        monkeypatch.setattr(paused, "IDLE_SECONDS", 0.0)
+        store.sweep()
+        claims: list[Claim] = []
+
+        def all_claimed() -> bool:
+            claims.extend(claim_all(store))
+            return len(claims) == len(ids)
+
+        until(all_claimed, "the tasks are free again")
+        os.kill(process, signal.SIGCONT)
+        assert paused_node.receive() == 0, "its claim is tried again and finds nothing"
+
+    assert sorted(claimed_ids(claims)) == sorted(ids)
+    assert "ended a transaction of a process that stopped" in caplog.text
+    assert all(isinstance(verdict, Settled) for verdict in complete(store, *claims))
+    assert_sound(store)
+
+
+def test_a_transaction_that_sends_a_statement_now_and_then_is_not_ended(
+    store: PostgresStore, shared_url: str, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([0.0, 0.9, 1.1, 1.9, 2.1])
+    monkeypatch.setattr(paused, "monotonic", lambda: next(looks) * paused.IDLE_SECONDS)
+    last = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND state = 'active' AND query = %s"
+    with psycopg.connect(shared_url, application_name="windlass") as slow:
+        pid = slow.info.backend_pid
+
+        def is_there() -> bool:
+            return admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone() is not None
+
+        with suppress(psycopg.OperationalError), slow.pipeline():  # Its end is sent over a closed connection.
+            for statement in ("SELECT 1", "SELECT 2"):
+                slow.execute(statement)
+                until(lambda sent=statement: admin.execute(last, [sent]).fetchall(), "the server waits for the rest")
+                store.sweep()
+                store.sweep()
+                assert is_there()
+            store.sweep()
+            until(lambda: not is_there(), "its transaction is ended")
+
+
+def test_a_sweep_leaves_alone_who_copies_and_who_has_another_name(
+    store: PostgresStore, shared_url: str, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paused, "IDLE_SECONDS", 0.0)
+
+    with (
+        psycopg.connect(shared_url, application_name="windlass") as ours,
+        psycopg.connect(shared_url, application_name="another") as another,
+    ):
+        ours.execute("CREATE TEMPORARY TABLE copied (n int)")
+        with ours.cursor().copy("COPY copied FROM STDIN") as copy, another.pipeline():
+            another.execute("SELECT 1")
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND state = 'active'"
+            until(lambda: admin.execute(waiting).fetchall() == [(2,)], "the server waits for both")
+            store.sweep()
+            copy.write_row([1])
+
+        assert ours.execute("SELECT count(*) FROM copied").fetchall() == [(1,)]
+        assert another.execute("SELECT 2").fetchall() == [(2,)]
+
+
+def test_a_sweep_does_not_wait_for_a_session_that_its_paused_node_has_locked(
+    store: PostgresStore, shared_url: str, admin: psycopg.Connection
+) -> None:
+    session = a_session(store)
+    admin.execute("UPDATE windlass.session SET renewed = renewed - 2 * ttl WHERE id = %s", [session])
+    with psycopg.connect(shared_url) as holder:
+        holder.execute("SELECT FROM windlass.session WHERE id = %s FOR UPDATE", [session])
+        assert store.sweep().lost_sessions == 0
+    assert store.sweep().lost_sessions == 1

@@ -31,6 +31,7 @@ from windlass.stores.postgres.caller import callers_connection
 from windlass.stores.postgres.claim_partitions import ClaimPartitions
 from windlass.stores.postgres.identity import check_identity, read_identity
 from windlass.stores.postgres.notify import Notifications
+from windlass.stores.postgres.paused import IDLE_SECONDS, PausedProcesses
 from windlass.stores.postgres.schema import UNLIMITED, check_durability, migrate
 from windlass.stores.postgres.transaction import Connection, PostgresTransaction
 from windlass.stores.sql.database import Query, Transaction, Values
@@ -52,7 +53,7 @@ STATEMENT_SECONDS = 12
 SETTINGS = {
     "statement_timeout": f"{STATEMENT_SECONDS}s",
     "lock_timeout": "8s",
-    "idle_in_transaction_session_timeout": "10s",
+    "idle_in_transaction_session_timeout": f"{IDLE_SECONDS:g}s",
     "synchronous_commit": "on",
     "search_path": "pg_catalog",  # So that no other schema can replace the server's functions.
 }
@@ -102,6 +103,7 @@ class PostgresDatabase:
         self._statements = dict(load("postgres", "$"))
         self._shortcuts = load("postgres", "$", folder="shortcuts")
         self._lots = ClaimPartitions()
+        self._paused = PausedProcesses()
         self._connections = connections
         # Behind a pooler, session settings and prepared statements cannot be used.
         self._info = connection_info(
@@ -219,6 +221,7 @@ class PostgresDatabase:
 
     def upkeep(self) -> Mapping[str, int]:
         with _errors(), self._connection() as connection, _autocommit(connection):
+            self._paused.end(connection)
             return self._lots.upkeep(connection)
 
     def horizon_age(self) -> float:

@@ -69,6 +69,7 @@ class SqlSweep(SqlBase):
 
     def sweep(self) -> Swept:
         db = self._db
+        rescued = self._keep_up()  # First, because it ends transactions for which the other steps would wait.
         [(now,)] = db.read(lambda tx: tx.query("now", now=db.now()).rows())
         self._fill_placeholders()
         done = Swept(
@@ -80,7 +81,7 @@ class SqlSweep(SqlBase):
             missing=self._end_placeholders(now),
             cycles=fail_cycles(db),
             resolved=resolve_joined(db) + self._resolve_pending(),
-            healed=self._heal(now) + self._keep_up(),
+            healed=self._heal(now) + rescued,
             pruned=self._prune(now),
             next_due=db.read(lambda tx: tx.query("next_due").rows())[0][0],
             carried_on=finish_overdue(db, now),  # Last, so that an operation that fails does not block the rest.
