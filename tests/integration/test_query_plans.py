@@ -481,6 +481,20 @@ def test_postgres_counts_at_a_bounded_cost(large: psycopg.Connection[Any], mode:
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 12 * SCANNED
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_postgres_reads_no_tasks_after_a_full_page(large: psycopg.Connection[Any], mode: str) -> None:
+    statement = load("postgres", "$")["find"]
+
+    any_task: dict[str, Any] = dict.fromkeys(("states", "queues", "tenants", "workflows", "handlers"))
+    plan = explained(large, statement, mode, arguments_for(large, statement, **any_task))
+
+    reads = [node for node in walked(plan) if node.get("Relation Name") in LARGE]
+    assert plan["Actual Rows"] == BATCH
+    assert sum(looked_at(node) for node in reads) <= 4 * BATCH
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 15 * BATCH
+
+
 def explained(
     connection: psycopg.Connection[Any], statement: Statement, mode: str, arguments: sql.Composable
 ) -> dict[str, Any]:

@@ -458,6 +458,37 @@ def test_a_purge_leaves_a_prerequisite_for_which_a_retry_makes_somebody_wait(lab
 
 
 @BOTH
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_step_of_an_operation_that_is_rolled_back_is_repeated(laboratory: Laboratory, fails: int) -> None:
+    laboratory.patch(bulk, "CHUNK", 1)
+    store = laboratory.open()
+    ids = [submit_one(store) for _ in range(3)]
+    operation = bulk.BulkOperation.begin(database_of(store), bulk.CANCEL, "no")
+    operation.choose([ids])
+    database_of(store).transact(lambda tx: tx.execute("decide_bulk", bulk=operation._id))
+    seen: list[str] = []
+
+    def fail_once(coming: str) -> None:
+        seen.append(coming)
+        if coming == COMMIT and seen.count(COMMIT) == fails:
+            raise Death(coming)
+
+    intercept(store, fail_once)
+    rolled_back = 0
+    more = True
+    while more:
+        try:
+            more = operation.run_step()
+        except Death:
+            rolled_back += 1
+    operation.drop()
+
+    assert rolled_back == 1
+    assert states_of(store, ids) == [State.CANCELLED] * 3
+    assert operations(laboratory) == 0
+
+
+@BOTH
 def test_an_operation_that_a_sweep_has_begun_to_drop_cannot_be_decided(laboratory: Laboratory) -> None:
     owner, store = laboratory.open(), laboratory.open()
     ids = a_cancelled_chain(laboratory, store)

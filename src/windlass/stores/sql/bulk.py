@@ -69,6 +69,8 @@ class BulkOperation:
         self._action = action
         self._reason = reason
         self._grace = grace
+        self._reached: dict[str, UUID | None] = {}
+        """The last task that was taken from each stage; None if no task is left there."""
 
     @classmethod
     def begin(cls, db: Database, action: str, reason: str = "", grace: Micros = 0) -> BulkOperation:
@@ -134,7 +136,7 @@ class BulkOperation:
         act.note(tx, self._count(tx, _IN))
 
     def _run_step(self, tx: Transaction) -> tuple[bool, list[UUID], set[str]]:
-        ids = self._page(tx, _IN)
+        ids = self._take_page(tx, _IN)
         if not ids:
             return self._announce_some(tx) if self._action == CANCEL else (False, [], set())
         if self._action == CANCEL:
@@ -148,7 +150,7 @@ class BulkOperation:
 
     def _announce_some(self, tx: Transaction) -> tuple[bool, list[UUID], set[str]]:
         """Announce some cancelled tasks, once all are cancelled, so that each keeps the operator's reason."""
-        ids = self._page(tx, _DONE)
+        ids = self._take_page(tx, _DONE)
         announced = announce_cancelled(self._db, tx, ids) if ids else []
         self._mark(tx, ids, _ANNOUNCED)
         return bool(ids), announced, set()
@@ -204,8 +206,22 @@ class BulkOperation:
         while self._step(lambda tx: all(work(tx) for _ in range(FEW))):
             pass
 
-    def _page(self, tx: Transaction, stage: str) -> list[UUID]:
-        return self._ids(tx, "bulk_page", stage=stage, limit=CHUNK)
+    def _take_page(self, tx: Transaction, stage: str) -> list[UUID]:
+        """Return some tasks of a stage that gets no more tasks, after those that were taken before.
+
+        PostgreSQL's index keeps the entries of tasks that have left the stage, so a search from the start would read
+        all of them again. It is done once, at the end, because a transaction may have been rolled back.
+        """
+        while (after := self._reached.get(stage, _FIRST)) is not None:
+            ids = self._page(tx, stage, after)
+            if ids:
+                self._reached[stage] = ids[-1]
+                return ids
+            self._reached[stage] = None if after == _FIRST else _FIRST
+        return []
+
+    def _page(self, tx: Transaction, stage: str, after: UUID = _FIRST) -> list[UUID]:
+        return self._ids(tx, "bulk_page", stage=stage, after=after, limit=CHUNK)
 
     def _count(self, tx: Transaction, stage: str) -> int:
         return self._rows(tx, "count_bulk", stage=stage)[0][0]

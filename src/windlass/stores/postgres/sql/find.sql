@@ -3,7 +3,7 @@ SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires
        t.session, t.claimed, t.finished, t.attempts, t.crashes, t.losses, t.generation, t.cancel_requested,
        t.cancel_by, t.reason, t.wait,
        t.handler, t.args, t.rules, t.workflow, t.key, t.priority, t.deadline, t.first_due, t.submitted, r.value
-  FROM (SELECT id
+  FROM (SELECT id, submitted
           FROM windlass.task
          WHERE (submitted, id) < (:submitted::bigint, :id::uuid)
            AND (submitted, id) >= (:end::bigint, :end_id::uuid)
@@ -17,5 +17,6 @@ SELECT t.id, t.queue, t.tenant, t.state, t.band, t.rank, t.tie, t.due, t.expires
    AND (:tenants::text[] IS NULL OR t.tenant = ANY (:tenants::text[]))
    AND (:workflows::text[] IS NULL OR t.workflow = ANY (:workflows::text[]))
    AND (:handlers::text[] IS NULL OR t.handler = ANY (:handlers::text[]))
- ORDER BY t.submitted DESC, t.id DESC
+ -- By the columns of `b`, which come in this order. So the rest of the tasks is not read after the limit.
+ ORDER BY b.submitted DESC, b.id DESC
  LIMIT :limit;
