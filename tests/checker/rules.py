@@ -262,7 +262,7 @@ def r16_a_cron_fires_once(recording: Recording) -> Iterator[str]:
 def r17_a_drain_leaves_nothing(recording: Recording) -> Iterator[str]:
     """A drained node has no lease, and has cost no task that it had not started an attempt.
 
-    A drain answers for the sessions that the node opened since it last started.
+    A drain answers for the sessions that the node held when it began: opened since its last start, and not dropped.
     """
     for call in recording.calls:
         if call.invoke.what != "drain" or call.end is None or call.end.status != "ok":
