@@ -29,5 +29,5 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Seconds after which a measurement fails."""
 
 
-QUICK = Plan(rounds=1, tasks=1_000, singles=100, paced=25, fan=50, chain=20, cap=20, patience=30)
+QUICK = Plan(rounds=1, tasks=10_000, singles=100, paced=25, fan=50, chain=20, cap=20, patience=30)
 DEFAULT = Plan(rounds=3, tasks=40_000, singles=4_000, paced=300, fan=1_000, chain=300, cap=120, patience=600)

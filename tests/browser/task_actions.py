@@ -219,9 +219,18 @@ def drain_worker(visitor: Visitor, site: Site) -> None:
         shown[:] = [one for one in idle if visitor.page.locator(worker_form(site, "workers/drain", one)).count()]
         return bool(shown)
 
-    until(shows_idle_worker, "an idle worker is on the page")
+    def asks_one_to_drain() -> bool:
+        """Return False if the worker has ended meanwhile: the node may have learned of the size only afterwards."""
+        until(shows_idle_worker, "an idle worker is on the page")
+        visitor.submit(worker_form(site, "workers/drain", shown[0]), why=WHY)
+        if f"has no worker {shown[0]}, or it has ended" not in visitor.page.inner_text("body"):
+            return True
+        visitor.take_problems("/workers/drain")
+        visitor.open(f"pool?name={POOL}")
+        return False
+
+    until(asks_one_to_drain, "an idle worker is asked to drain")
     number = shown[0]
-    visitor.submit(worker_form(site, "workers/drain", number), why=WHY)
 
     assert f"Worker {number} of {NODE} drains" in visitor.page.inner_text("body")
     until(lambda: number not in list_workers(site), "the worker has exited")

@@ -72,7 +72,8 @@ class Uvicorn:
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
 
     def __enter__(self) -> Uvicorn:
-        until(lambda: "startup complete" in self.log.read_text() or self.process.poll() is not None, "it has started")
+        # It opens its port after the startup of the program, and says so afterwards.
+        until(lambda: "Uvicorn running" in self.log.read_text() or self.process.poll() is not None, "it has started")
         assert self.process.poll() is None, self.log.read_text()
         return self
 
