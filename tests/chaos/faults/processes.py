@@ -100,19 +100,19 @@ def change_version(nemesis: Nemesis) -> None:
 def drain_node(nemesis: Nemesis) -> None:
     """SIGTERM, and a restart. The checker holds a drain that ended well to its promise.
 
-    What a node has dropped before, because it could not renew it in time, it no longer knows. The store may still have
-    it: a renewal or a claim that was under way can arrive after a fault of the network.
+    The node does not answer for sessions that it has dropped before, because it could not renew them in time. The store
+    may still have them: a renewal or a claim that was under way can arrive after a fault of the network.
     """
     member = nemesis.cluster.pick(nemesis.rng)
     with nemesis.recorded("drain", member.name, settles=STARTED_SECONDS) as record:
         ended = member.process.events("SessionEnded")
         dropped = {event["session"] for event in ended if event["why"] != "closed"}
+        held = tuple(session for session in record.sessions if session not in dropped)
 
         def drain() -> None:
             if member.process.terminate() != 0:
                 raise NotAllowed(f"{member.name} ended with {member.process.process.returncode}")
 
-        held = tuple(session for session in record.sessions if session not in dropped)
         nemesis.history.call("nemesis", "drain", (), drain, node=member.name, sessions=held)
         member.start()
 

@@ -210,7 +210,7 @@ class BulkOperation:
         """Return some tasks of a stage that gets no more tasks, after those that were taken before.
 
         PostgreSQL's index keeps the entries of tasks that have left the stage, so a search from the start would read
-        all of them again. It is done once, at the end, because a transaction may have been rolled back.
+        all of them again. There is only one more, at the end, because a transaction may have been rolled back.
         """
         while (after := self._reached.get(stage, _FIRST)) is not None:
             ids = self._page(tx, stage, after)
